@@ -1,0 +1,52 @@
+use super::*;
+use crate::ids::TableId;
+use crate::table::TableSpec;
+
+fn table() -> Table {
+    let mut spec = TableSpec::log("t", &[("id", "int"), ("name", "string"), ("price", "decimal(10,2)")]);
+    spec.bucket_key = vec!["id".into()];
+    Table::create(TableId(1), "a.t".parse().unwrap(), &spec, 0).unwrap()
+}
+
+fn add(name: &str, column_type: &str) -> SchemaChange {
+    let (name, column_type) = (name.to_owned(), column_type.to_owned());
+    SchemaChange::AddColumn(ColumnSpec { name, column_type, comment: None, default: None })
+}
+
+#[test]
+fn ids_outlive_names_and_are_never_used_again() {
+    let rename = SchemaChange::RenameColumn { from: "name".into(), to: "title".into() };
+    let dropped = table().evolved(&[rename, SchemaChange::DropColumn { name: "price".into() }]).unwrap();
+    let again = dropped.evolved(&[add("price", "double")]).unwrap();
+    let columns = again.schema().columns();
+    assert_eq!(
+        columns.iter().map(|c| (c.name.as_str(), c.id.0)).collect::<Vec<_>>(),
+        [("id", 1), ("title", 2), ("price", 4)]
+    );
+    assert_eq!(again.schema().id(), SchemaId(3));
+    assert_eq!(again.schemas.len(), 3);
+}
+
+#[test]
+fn types_only_widen() {
+    let widen = |to: &str| {
+        table().evolved(&[SchemaChange::WidenColumn { name: "id".into(), data_type: to.parse().unwrap() }])
+    };
+    assert_eq!(widen("bigint").unwrap().schema().columns()[0].data_type, DataType::BigInt);
+    assert!(matches!(widen("smallint"), Err(InvalidTable::NotWider { .. })));
+    assert!(matches!(widen("string"), Err(InvalidTable::NotWider { .. })));
+}
+
+#[test]
+fn what_would_break_stored_rows_is_refused() {
+    let refused = |change: SchemaChange| table().evolved(&[change]).unwrap_err();
+    assert!(matches!(refused(SchemaChange::DropColumn { name: "id".into() }), InvalidTable::DropsKey { .. }));
+    assert!(matches!(refused(add("x", "int not null")), InvalidTable::NewNotNull { .. }));
+    assert!(matches!(refused(add("name", "int")), InvalidTable::ColumnTwice { .. }));
+    assert!(matches!(
+        refused(SchemaChange::DropColumn { name: "nmae".into() }),
+        InvalidTable::UnknownColumn { .. }
+    ));
+    let onto = SchemaChange::RenameColumn { from: "name".into(), to: "price".into() };
+    assert!(matches!(refused(onto), InvalidTable::ColumnTwice { .. }));
+}

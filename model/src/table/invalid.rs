@@ -1,0 +1,69 @@
+//! Everything that can be wrong with a table's definition.
+
+use super::MAX_BUCKETS;
+use crate::fault::{ErrorKind, Fault};
+use crate::name::InvalidName;
+use crate::options::InvalidOption;
+use crate::schema::{InvalidDefault, MAX_COLUMNS};
+use crate::types::{DataType, InvalidType};
+
+/// A table that cannot be created or altered as asked.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say it")]
+pub enum InvalidTable {
+    #[error(transparent)]
+    Name(#[from] InvalidName),
+    #[error(transparent)]
+    Type(#[from] InvalidType),
+    #[error(transparent)]
+    Option(#[from] InvalidOption),
+    #[error(transparent)]
+    Default(#[from] InvalidDefault),
+    #[error("a table has 1 to {MAX_COLUMNS} columns, not {given}")]
+    ColumnCount { given: usize },
+    #[error("column name \"{}\" is not allowed: {why}", .column.escape_debug())]
+    ColumnName { column: String, why: &'static str },
+    #[error("column \"{column}\" stands twice")]
+    ColumnTwice { column: String },
+    #[error("the {role} names column \"{column}\", which does not exist{hint}")]
+    UnknownColumn { role: &'static str, column: String, hint: String },
+    #[error("the {role} names column \"{column}\" twice")]
+    KeyTwice { role: &'static str, column: String },
+    #[error("column \"{column}\" is {data_type} and cannot be part of the {role}; keys are of simple types")]
+    KeyType { role: &'static str, column: String, data_type: DataType },
+    #[error("column \"{column}\" of the {role} must also be part of the {of}")]
+    KeyOutside { role: &'static str, column: String, of: &'static str },
+    #[error("column \"{column}\" is in the partition key and so cannot be in the bucket key")]
+    BucketKeyInPartition { column: String },
+    #[error("column \"{column}\" is {data_type}, which Iceberg's bucket function does not take")]
+    BucketKeyType { column: String, data_type: DataType },
+    #[error("a table has 1 to {MAX_BUCKETS} buckets, not {given}")]
+    Buckets { given: u32 },
+    #[error("option \"{option}\" does not fit this table: {why}")]
+    Conflict { option: &'static str, why: &'static str },
+    #[error("column \"{column}\" cannot be dropped: it is part of the {role}")]
+    DropsKey { column: String, role: &'static str },
+    #[error("column \"{column}\" cannot change from {from} to {to}; a type can only be widened")]
+    NotWider { column: String, from: DataType, to: DataType },
+    #[error("new column \"{column}\" is not null and has no default; older rows would have no value for it")]
+    NewNotNull { column: String },
+    #[error("the table has had {} schema versions and can take no more", u16::MAX)]
+    TooManyVersions,
+}
+
+impl Fault for InvalidTable {
+    fn kind(&self) -> ErrorKind {
+        ErrorKind::Invalid
+    }
+
+    fn code(&self) -> &'static str {
+        match self {
+            InvalidTable::Name(e) => e.code(),
+            InvalidTable::Type(e) => e.code(),
+            InvalidTable::Option(e) => e.code(),
+            InvalidTable::Default(e) => e.code(),
+            InvalidTable::UnknownColumn { .. } => "column_not_found",
+            _ => "invalid_table",
+        }
+    }
+}
