@@ -1,1 +1,3 @@
-//! Placeholder.
+//! The gateway: bodies in and out (draft).
+
+pub mod body;
