@@ -254,13 +254,14 @@ fn columns(spec: &TableSpec) -> Result<Vec<Column>, InvalidTable> {
         return Err(InvalidTable::ColumnCount { given: spec.columns.len() });
     }
     let mut names = BTreeSet::new();
-    let column = |(i, c): (usize, &ColumnSpec)| {
+    let mut columns = Vec::with_capacity(spec.columns.len());
+    for (i, c) in spec.columns.iter().enumerate() {
         if !names.insert(&c.name) {
             return Err(InvalidTable::ColumnTwice { column: c.name.clone() });
         }
-        Column::from_spec(FieldId(i as u32 + 1), c)
-    };
-    spec.columns.iter().enumerate().map(column).collect()
+        columns.push(Column::from_spec(FieldId(i as u32 + 1), c)?);
+    }
+    Ok(columns)
 }
 
 impl Column {

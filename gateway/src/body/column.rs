@@ -19,6 +19,8 @@ use wadi_model::{DataType, Schema, suggest};
 use super::text::Unfit;
 use super::token::Syntax;
 
+pub(super) use from_text::Cell;
+
 mod finish;
 mod from_json;
 mod from_text;
@@ -350,11 +352,6 @@ impl Fields {
         let sizes = fields.defaults.iter().flatten().map(|d| d.to_data().get_slice_memory_size());
         fields.footprint += sizes.map(|size| size.unwrap_or(0)).sum::<usize>();
         fields
-    }
-
-    /// How many columns there are.
-    pub(super) fn len(&self) -> usize {
-        self.columns.len()
     }
 
     /// Bytes that a row takes when all its columns are null or have their default.

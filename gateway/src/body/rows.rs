@@ -111,11 +111,6 @@ impl<'a> Rows<'a> {
         }
     }
 
-    /// How many columns the table has.
-    pub(super) fn columns(&self) -> usize {
-        self.fields.len()
-    }
-
     /// All rows.
     pub(super) fn finish(self, raw_bytes: usize) -> Result<Decoded, BodyError> {
         let batch = self.fields.finish(self.schema, self.good)?;

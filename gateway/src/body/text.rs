@@ -346,10 +346,10 @@ pub(super) fn timestamp(text: &str, unit: TimeUnit, zoned: bool) -> Result<i64, 
         return Err(Unfit::Zone);
     }
     let per_second = per_second(unit);
-    let ticks = (day * DAY_SECONDS + seconds - offset)
-        .checked_mul(per_second)
-        .and_then(|t| t.checked_add(nanos / (1_000_000_000 / per_second)))
-        .ok_or(Unfit::Range)?;
+    // The seconds alone of the first nanosecond there is would not fit 64 bits.
+    let ticks = i128::from(day * DAY_SECONDS + seconds - offset) * i128::from(per_second)
+        + i128::from(nanos / (1_000_000_000 / per_second));
+    let ticks = i64::try_from(ticks).map_err(|_| Unfit::Range)?;
     epoch(ticks, unit)
 }
 

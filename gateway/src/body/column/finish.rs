@@ -49,7 +49,7 @@ impl Builder {
         let rows = self.nulls.len();
         let nulls = self.nulls.build();
         Ok(match self.values {
-            Values::Boolean(v) => Arc::new(BooleanArray::try_new(v.build(), nulls)?),
+            Values::Boolean(v) => Arc::new(BooleanArray::new(v.build(), nulls)),
             Values::TinyInt(v) => Arc::new(Int8Array::try_new(v.into(), nulls)?),
             Values::SmallInt(v) => Arc::new(Int16Array::try_new(v.into(), nulls)?),
             Values::Int(v) => Arc::new(Int32Array::try_new(v.into(), nulls)?),

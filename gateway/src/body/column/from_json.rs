@@ -51,7 +51,7 @@ impl Fields {
 
 impl Builder {
     /// Appends the value that comes next.
-    fn push_json(&mut self, json: &mut Json<'_>, room: &mut Room) -> Result<(), Fail> {
+    pub(super) fn push_json(&mut self, json: &mut Json<'_>, room: &mut Room) -> Result<(), Fail> {
         let first = json.peek();
         let start = json.at();
         let pushed = match first {

@@ -1,21 +1,24 @@
-use rstest::rstest;
 use wadi_model::{ErrorKind, Fault};
 
 use super::*;
 
-#[rstest]
-#[case("application/vnd.apache.arrow.stream", BodyFormat::ArrowStream)]
-#[case("Application/X-NDJSON; charset=UTF-8", BodyFormat::Ndjson)]
-#[case("application/jsonl", BodyFormat::Ndjson)]
-#[case("application/jsonlines", BodyFormat::Ndjson)]
-#[case("application/json;charset=\"utf-8\"", BodyFormat::Json)]
-#[case("text/csv", BodyFormat::Csv { header: true })]
-#[case("text/csv; header=present", BodyFormat::Csv { header: true })]
-#[case("text/csv;Header=absent", BodyFormat::Csv { header: false })]
-#[case("application/vnd.apache.parquet", BodyFormat::Parquet)]
-#[case("application/x-parquet", BodyFormat::Parquet)]
-fn content_types_are_known(#[case] given: &str, #[case] format: BodyFormat) {
-    assert_eq!(BodyFormat::of(Some(given)), Ok(format));
+#[test]
+fn content_types_are_known() {
+    let cases = [
+        ("application/vnd.apache.arrow.stream", BodyFormat::ArrowStream),
+        ("Application/X-NDJSON; charset=UTF-8", BodyFormat::Ndjson),
+        ("application/jsonl", BodyFormat::Ndjson),
+        ("application/jsonlines", BodyFormat::Ndjson),
+        ("application/json;charset=\"utf-8\"", BodyFormat::Json),
+        ("text/csv", BodyFormat::Csv { header: true }),
+        ("text/csv; header=present", BodyFormat::Csv { header: true }),
+        ("text/csv;Header=absent", BodyFormat::Csv { header: false }),
+        ("application/vnd.apache.parquet", BodyFormat::Parquet),
+        ("application/x-parquet", BodyFormat::Parquet),
+    ];
+    for (given, format) in cases {
+        assert_eq!(BodyFormat::of(Some(given)), Ok(format), "{given}");
+    }
 }
 
 #[test]
@@ -34,20 +37,24 @@ fn other_content_types_are_refused_with_what_is_accepted() {
 const OFFERED: [AnswerFormat; 4] =
     [AnswerFormat::Json, AnswerFormat::Ndjson, AnswerFormat::ArrowStream, AnswerFormat::Csv];
 
-#[rstest]
-#[case(None, AnswerFormat::Json)]
-#[case(Some("*/*"), AnswerFormat::Json)]
-#[case(Some("text/csv"), AnswerFormat::Csv)]
-#[case(Some("text/*"), AnswerFormat::Csv)]
-#[case(Some("application/*"), AnswerFormat::Json)]
-#[case(Some("application/vnd.apache.arrow.stream, */*;q=0.1"), AnswerFormat::ArrowStream)]
-#[case(Some("application/json;q=0.5, application/jsonl"), AnswerFormat::Ndjson)]
-#[case(Some("application/x-ndjson, application/json"), AnswerFormat::Ndjson)]
-#[case(Some("text/html, */*"), AnswerFormat::Json)]
-#[case(Some("application/json;q=0, */*"), AnswerFormat::Ndjson)]
-#[case(Some("*/*, text/csv"), AnswerFormat::Csv)]
-fn answers_are_chosen_by_weight(#[case] accept: Option<&str>, #[case] chosen: AnswerFormat) {
-    assert_eq!(AnswerFormat::choose(accept, &OFFERED), Ok(chosen));
+#[test]
+fn answers_are_chosen_by_weight() {
+    let cases = [
+        (None, AnswerFormat::Json),
+        (Some("*/*"), AnswerFormat::Json),
+        (Some("text/csv"), AnswerFormat::Csv),
+        (Some("text/*"), AnswerFormat::Csv),
+        (Some("application/*"), AnswerFormat::Json),
+        (Some("application/vnd.apache.arrow.stream, */*;q=0.1"), AnswerFormat::ArrowStream),
+        (Some("application/json;q=0.5, application/jsonl"), AnswerFormat::Ndjson),
+        (Some("application/x-ndjson, application/json"), AnswerFormat::Ndjson),
+        (Some("text/html, */*"), AnswerFormat::Json),
+        (Some("application/json;q=0, */*"), AnswerFormat::Ndjson),
+        (Some("*/*, text/csv"), AnswerFormat::Csv),
+    ];
+    for (accept, chosen) in cases {
+        assert_eq!(AnswerFormat::choose(accept, &OFFERED), Ok(chosen), "{accept:?}");
+    }
 }
 
 #[test]

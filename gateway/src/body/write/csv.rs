@@ -36,7 +36,11 @@ pub fn csv_rows(batch: &RecordBatch, out: &mut Vec<u8>) -> Result<(), BodyError>
             } else if let Some(text) = column.text(row) {
                 quote_if_needed(text.as_bytes(), out);
             } else {
+                let before = out.len();
                 column.write_plain(row, out);
+                if out.len() == before {
+                    quote(b"", out);
+                }
             }
         }
         out.push(b'\n');
