@@ -1,9 +1,10 @@
 //! Arrow streams: the columns are there, only their types may have to change.
 
-use arrow::array::RecordBatch;
-use arrow::datatypes::SchemaRef;
+use std::panic::catch_unwind;
+
 use bytes::Bytes;
 use wadi_model::Schema;
+use wadi_model::ipc::{self, IpcError, Limits, StreamBody, StreamError};
 
 use super::conformed::Conformed;
 use super::{BodyError, BodyLimits, Decoded};
@@ -11,7 +12,7 @@ use super::{BodyError, BodyLimits, Decoded};
 /// Reads an Arrow stream body.
 pub(super) fn decode(body: Bytes, schema: &Schema, limits: &BodyLimits) -> Result<Decoded, BodyError> {
     let raw_bytes = body.len();
-    let (given, batches) = read_stream(body, limits)?;
+    let StreamBody { schema: given, batches } = read_stream(body, limits)?;
     let mut conformed = Conformed::new(schema, limits);
     conformed.check_shape(&given)?;
     for batch in batches {
@@ -21,20 +22,18 @@ pub(super) fn decode(body: Bytes, schema: &Schema, limits: &BodyLimits) -> Resul
 }
 
 /// The stream's schema and batches, verified.
-// TODO(lead): replace the body by `wadi_model::ipc::stream::read_stream(body, &Limits { max_rows, … })`, which
-// verifies before it allocates; arrow-ipc's reader does not.
-fn read_stream(body: Bytes, limits: &BodyLimits) -> Result<(SchemaRef, Vec<RecordBatch>), BodyError> {
-    let bad = |why: String| BodyError::BadArrow { why };
-    let read = std::panic::catch_unwind(|| {
-        let reader = arrow_ipc::reader::StreamReader::try_new(std::io::Cursor::new(body), None)?;
-        let schema = reader.schema();
-        Ok((schema, reader.collect::<Result<Vec<_>, _>>()?))
-    });
-    let read: Result<_, arrow::error::ArrowError> = read.map_err(|_| bad("it is damaged".to_owned()))?;
-    let (schema, batches) = read.map_err(|e| bad(e.to_string()))?;
-    let rows: usize = batches.iter().map(RecordBatch::num_rows).sum();
-    match rows as u64 > limits.max_rows {
-        true => Err(BodyError::TooManyRows { limit: limits.max_rows }),
-        false => Ok((schema, batches)),
-    }
+fn read_stream(body: Bytes, limits: &BodyLimits) -> Result<StreamBody, BodyError> {
+    let max_rows = usize::try_from(limits.max_rows).unwrap_or(usize::MAX);
+    let max_uncompressed_bytes = limits.max_batch_bytes as u64;
+    let within = Limits { max_rows, max_uncompressed_bytes, ..Limits::default() };
+    // The codec checks what it is told before it believes it; a panic of Arrow itself is caught all the same.
+    let read = catch_unwind(|| ipc::read_stream(body, &within));
+    let read = read.map_err(|_| BodyError::BadArrow { why: "it is damaged".to_owned() })?;
+    read.map_err(|error| match error {
+        StreamError::TooManyRows { .. } => BodyError::TooManyRows { limit: limits.max_rows },
+        StreamError::Message { source: IpcError::TooLarge { .. }, .. } => {
+            BodyError::BatchTooLarge { limit: limits.max_batch_bytes }
+        }
+        other => BodyError::BadArrow { why: other.to_string() },
+    })
 }
