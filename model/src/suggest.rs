@@ -1,7 +1,13 @@
 //! "Did you mean …?" for every name a user can mistype.
 
+/// Longest name that is compared; longer ones are no slips, and comparing them takes long.
+const MAX_GIVEN: usize = 2 * crate::name::MAX_NAME;
+
 /// The candidate nearest to `given`, if one is near enough to be a likely slip.
 pub fn nearest<'a>(given: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    if given.len() > MAX_GIVEN {
+        return None;
+    }
     let lower = given.to_lowercase();
     candidates
         .into_iter()

@@ -1,6 +1,6 @@
 //! Arrow streams: the columns are there, only their types may have to change.
 
-use std::panic::catch_unwind;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use bytes::Bytes;
 use wadi_model::Schema;
@@ -11,6 +11,12 @@ use super::{BodyError, BodyLimits, Decoded};
 
 /// Reads an Arrow stream body.
 pub(super) fn decode(body: Bytes, schema: &Schema, limits: &BodyLimits) -> Result<Decoded, BodyError> {
+    // The codec checks what it is told before it believes it; a panic of Arrow's casts is caught all the same.
+    let read = catch_unwind(AssertUnwindSafe(|| read(body, schema, limits)));
+    read.unwrap_or_else(|_| Err(BodyError::BadArrow { why: "it is damaged".to_owned() }))
+}
+
+fn read(body: Bytes, schema: &Schema, limits: &BodyLimits) -> Result<Decoded, BodyError> {
     let raw_bytes = body.len();
     let StreamBody { schema: given, batches } = read_stream(body, limits)?;
     let mut conformed = Conformed::new(schema, limits);
@@ -26,10 +32,7 @@ fn read_stream(body: Bytes, limits: &BodyLimits) -> Result<StreamBody, BodyError
     let max_rows = usize::try_from(limits.max_rows).unwrap_or(usize::MAX);
     let max_uncompressed_bytes = limits.max_batch_bytes as u64;
     let within = Limits { max_rows, max_uncompressed_bytes, ..Limits::default() };
-    // The codec checks what it is told before it believes it; a panic of Arrow itself is caught all the same.
-    let read = catch_unwind(|| ipc::read_stream(body, &within));
-    let read = read.map_err(|_| BodyError::BadArrow { why: "it is damaged".to_owned() })?;
-    read.map_err(|error| match error {
+    ipc::read_stream(body, &within).map_err(|error| match error {
         StreamError::TooManyRows { .. } => BodyError::TooManyRows { limit: limits.max_rows },
         StreamError::Message { source: IpcError::TooLarge { .. }, .. } => {
             BodyError::BatchTooLarge { limit: limits.max_batch_bytes }

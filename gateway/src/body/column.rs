@@ -12,7 +12,8 @@ use arrow::array::{Array, ArrayRef, AsArray, BooleanBufferBuilder, NullBufferBui
 use arrow::datatypes::{
     Date32Type, Decimal128Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, TimeUnit,
 };
-use wadi_model::reject::{RowError, preview};
+use wadi_model::name::MAX_NAME;
+use wadi_model::reject::{MAX_TOLD, RowError, preview};
 use wadi_model::types::Nested;
 use wadi_model::{DataType, Schema, suggest};
 
@@ -79,6 +80,12 @@ pub(super) struct Misfit {
 }
 
 impl Misfit {
+    /// A row that is longer than rows may be.
+    pub(super) fn too_long(limit: usize, bytes: usize) -> Misfit {
+        let expected = format!("a row of at most {limit} bytes");
+        Misfit { path: String::new(), expected, got: format!("{bytes} bytes"), hint: None }
+    }
+
     /// The fault of a row.
     pub(super) fn at(self, row: u64, line: Option<u64>) -> RowError {
         let column = Some(self.path).filter(|p| !p.is_empty());
@@ -86,15 +93,18 @@ impl Misfit {
     }
 }
 
-/// Bytes of memory that a request may still take beyond its own length.
+/// What a request may still take beyond its own length.
 pub(super) struct Room {
+    /// Bytes of memory.
     left: usize,
+    /// Look-ups of a name that is like an unknown one, which cost as much as hundreds of rows.
+    suggestions: usize,
 }
 
 impl Room {
     /// Room for so many bytes.
     pub(super) fn new(bytes: usize) -> Room {
-        Room { left: bytes }
+        Room { left: bytes, suggestions: MAX_TOLD }
     }
 
     fn take(&mut self, bytes: usize) -> Result<(), Fail> {
@@ -382,10 +392,13 @@ impl Fields {
         })
     }
 
-    fn unknown(&self, name: &str) -> Fail {
-        let nearest = suggest::nearest(name, self.names.iter().map(String::as_str));
+    fn unknown(&self, name: &str, room: &mut Room) -> Fail {
+        let nearest = room.suggestions.checked_sub(1).and_then(|left| {
+            room.suggestions = left;
+            suggest::nearest(name, self.names.iter().map(String::as_str))
+        });
         Fail::Value(Box::new(Misfit {
-            path: name.to_owned(),
+            path: cut(name),
             expected: "a column of the table".to_owned(),
             got: preview(name),
             hint: nearest.map(|n| format!("did you mean \"{n}\"?")),
@@ -393,10 +406,15 @@ impl Fields {
     }
 }
 
+/// A name that the client made up, cut to a length that can be shown.
+fn cut(name: &str) -> String {
+    name.chars().take(MAX_NAME).collect()
+}
+
 /// A name that stands twice in one object.
 fn twice(name: &str) -> Fail {
     Fail::Value(Box::new(Misfit {
-        path: name.to_owned(),
+        path: cut(name),
         expected: "every name once".to_owned(),
         got: format!("{} twice", preview(name)),
         hint: None,

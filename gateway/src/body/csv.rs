@@ -5,6 +5,7 @@
 
 use wadi_model::Schema;
 use wadi_model::batch::ShapeError;
+use wadi_model::name::MAX_NAME;
 
 use super::column::Cell;
 use super::rows::Rows;
@@ -57,13 +58,14 @@ fn columns_of(header: &Record<'_>, schema: &Schema) -> Result<Vec<usize>, BodyEr
     let mut columns = Vec::with_capacity(header.fields.len());
     for field in &header.fields {
         let name = field.text(text);
-        let name = name.trim();
-        let Some(position) = positions.get(name) else {
-            let nearest = schema.nearest(name).map(str::to_owned);
-            return Err(ShapeError::UnknownColumn { column: name.to_owned(), nearest }.into());
+        let found = positions.get(&*name).or_else(|| positions.get(name.trim()));
+        let Some(position) = found else {
+            let nearest = schema.nearest(name.trim()).map(str::to_owned);
+            let shown = name.chars().take(MAX_NAME).collect();
+            return Err(ShapeError::UnknownColumn { column: shown, nearest }.into());
         };
         if columns.contains(position) {
-            return Err(ShapeError::ColumnTwice { column: name.to_owned() }.into());
+            return Err(ShapeError::ColumnTwice { column: name.into_owned() }.into());
         }
         columns.push(*position);
     }

@@ -3,6 +3,7 @@
 
 use wadi_model::Schema;
 
+use super::column::{Fail, Misfit};
 use super::rows::{Rejected, Rows};
 use super::token::{Json, Syntax};
 use super::{BodyError, BodyLimits, Decoded, without_bom};
@@ -58,15 +59,12 @@ fn read_row(
         let got: String = raw.chars().take(40).collect();
         return rows.reject(line, "an object with the row's columns", got, None);
     }
-    // A row is measured before it is read only where it could be too long at all.
-    if lines.bytes.len() > limits.max_row_bytes {
-        let length = json.skip().map_err(&bad)?.len();
-        if rows.reject_long(line, length)? {
-            return Ok(());
-        }
-        json.rewind(start);
-    }
-    match rows.read(Some(line), |fields, room| fields.push_object(json, room))? {
+    match rows.read(Some(line), |fields, room| {
+        fields.push_object(json, room)?;
+        let bytes = json.at() - start;
+        let long = bytes > limits.max_row_bytes;
+        if long { Err(Fail::Value(Box::new(Misfit::too_long(limits.max_row_bytes, bytes)))) } else { Ok(()) }
+    })? {
         Ok(()) => Ok(()),
         Err(Rejected::Value) => {
             json.rewind(start);

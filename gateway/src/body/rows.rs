@@ -3,7 +3,7 @@
 use wadi_model::Schema;
 use wadi_model::reject::{Rejects, RowError, preview};
 
-use super::column::{Fail, Fields, Room};
+use super::column::{Fail, Fields, Misfit, Room};
 use super::token::Syntax;
 use super::{BodyError, BodyLimits, Decoded};
 
@@ -91,10 +91,11 @@ impl<'a> Rows<'a> {
     /// Rejects a row that is too long; whether it was.
     pub(super) fn reject_long(&mut self, line: u64, bytes: usize) -> Result<bool, BodyError> {
         let limit = self.limits.max_row_bytes;
-        if bytes > limit {
-            self.reject(line, &format!("a row of at most {limit} bytes"), format!("{bytes} bytes"), None)?;
+        if bytes <= limit {
+            return Ok(false);
         }
-        Ok(bytes > limit)
+        let misfit = Box::new(Misfit::too_long(limit, bytes));
+        self.read(Some(line), |_, _| Err(Fail::Value(misfit))).map(|_| true)
     }
 
     /// The row as text, or its rejection.

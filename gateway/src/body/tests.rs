@@ -88,6 +88,7 @@ fn values_that_do_not_fit_come_with_a_hint() {
         ("timestamp(9)", "\"2300-01-01T00:00:00\"", "2262"),
         ("date", "\"2013-02-30\"", "2013-01-31"),
         ("date", "15000", "in quotes"),
+        ("timestamp(3)", "\"20130131\"", "2013-01-31T10:00:00"),
         ("bytes", "\"???\"", "base64"),
         ("binary(4)", "\"AAAA\"", "exactly 4 bytes"),
         ("array<int>", "[1,\"x\"]", "without quotes"),
@@ -391,4 +392,25 @@ proptest! {
         }
         let _ = read(CSV, format!("a,b,c,d,e,f,g\n{body}"), &every_type());
     }
+}
+
+#[test]
+fn digits_alone_are_a_count_of_the_unit_where_nothing_tells_numbers_from_text() {
+    let schema = schema(&[("t", "timestamp_ltz(3)")]);
+    let decoded =
+        read(CSV, "t\n1359626400125\n2013-01-31T10:00:00.125Z\n-1\n1474416000000000\n", &schema).unwrap();
+    assert_eq!(decoded.rejects.rows().collect::<Vec<_>>(), [3]);
+    let ticks = decoded.batch.column(0).as_primitive::<arrow::datatypes::TimestampMillisecondType>();
+    assert_eq!(ticks.values(), &[1_359_626_400_125, 1_359_626_400_125, -1]);
+}
+
+#[test]
+fn names_that_clients_make_up_are_cut_in_errors() {
+    let long = "x".repeat(1 << 20);
+    let body = format!("{{\"{long}\":1}}\n{{\"c\":{{\"{long}\":\"x\"}}}}\n");
+    let decoded = ndjson(&body, &[("c", "map<string,int>")]);
+    assert_eq!(decoded.rejects.count(), 2);
+    assert!(decoded.rejects.told().all(|error| error.to_string().len() < 1000));
+    let error = read(CSV, format!("{long}\n1\n"), &schema(&[("c", "int")])).unwrap_err();
+    assert!(error.to_string().len() < 1000);
 }

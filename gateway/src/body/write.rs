@@ -9,6 +9,7 @@
 //! | `decimal(p,s)` | number up to 15 digits, which every JSON reader keeps exactly; string above, as many readers go through a double |
 //! | `binary(n)`, `bytes` | base64 |
 //! | `date`, `time`, `timestamp` | ISO 8601 with all digits of the unit; `timestamp_ltz` in UTC with `Z` |
+//! | dates outside of the years 1 to 9999 | `null`; tables hold none |
 //! | `map` | object with the keys as names; with keys of nested types an array of `{"key": …, "value": …}` |
 //!
 //! In CSV null is an empty field, the empty text is `""`, and nested values are JSON.

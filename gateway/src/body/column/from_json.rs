@@ -6,7 +6,7 @@ use wadi_model::reject::preview;
 
 use super::super::text::{self, Unfit};
 use super::super::token::Json;
-use super::{Builder, Fail, Fields, Room, Values, twice};
+use super::{Builder, Fail, Fields, Room, Values, cut, twice};
 
 /// Longest value that is shown as it is written.
 const MAX_SHOWN: usize = 80;
@@ -27,7 +27,7 @@ impl Fields {
             json.need(b':', "a colon is expected here")?;
             let index = match self.names.get(guess) {
                 Some(guessed) if *guessed == name => guess,
-                _ => *self.positions.get(name.as_ref()).ok_or_else(|| self.unknown(&name))?,
+                _ => *self.positions.get(name.as_ref()).ok_or_else(|| self.unknown(&name, room))?,
             };
             if self.seen[index] == self.objects {
                 return Err(twice(&name));
@@ -202,8 +202,8 @@ impl Fields {
             room.take(self.footprint)?;
             let name = json.string()?;
             json.need(b':', "a colon is expected here")?;
-            keys.push_key(&name, room).map_err(|f| f.within(&format!("[{name}]")))?;
-            values.push_json(json, room).map_err(|f| f.within(&format!("[{name}]")))?;
+            let pushed = keys.push_key(&name, room).and_then(|()| values.push_json(json, room));
+            pushed.map_err(|f| f.within(&format!("[{}]", cut(&name))))?;
             names.push(name);
             more = json.more(b'}')?;
         }

@@ -40,6 +40,14 @@ impl Builder {
     fn push_text(&mut self, text: &str, room: &mut Room) -> Result<(), Fail> {
         let pushed = match &mut self.values {
             Values::Array { .. } | Values::Map { .. } | Values::Row(_) => self.push_json_text(text, room),
+            // Here, where nothing tells a number from a text, digits alone are a number.
+            Values::Timestamp { values, unit, .. } if text::integer::<i64>(text).is_ok() => {
+                text::integer(text)
+                    .and_then(|ticks| text::epoch(ticks, *unit))
+                    .map(|ticks| values.push(ticks))
+                    .map_err(Fail::from)
+                    .map(|()| self.nulls.append_non_null())
+            }
             values => values.push_plain(text).map_err(Fail::from).map(|()| self.nulls.append_non_null()),
         };
         pushed.map_err(|fail| match fail {
@@ -95,11 +103,7 @@ impl Values {
             Values::Time32 { values, unit } => values.push(text::time(text, *unit)? as i32),
             Values::Time64 { values, unit } => values.push(text::time(text, *unit)?),
             Values::Timestamp { values, unit, zoned } => {
-                let ticks = match text::integer(text) {
-                    Ok(ticks) => text::epoch(ticks, *unit)?,
-                    Err(_) => text::timestamp(text, *unit, *zoned)?,
-                };
-                values.push(ticks);
+                values.push(text::timestamp(text, *unit, *zoned)?);
             }
             Values::Array { .. } | Values::Map { .. } | Values::Row(_) => return Err(Unfit::Form),
         }

@@ -262,6 +262,28 @@ proptest! {
     }
 
     #[test]
+    fn broken_rows_between_good_ones_change_nothing(seed: u64, rows in 1usize..8) {
+        let schema = every_type();
+        let batch = batch(&schema, rows, seed);
+        let mut dice = Dice(seed);
+        let mut body = Vec::new();
+        let mut broken = 0;
+        for line in lines(&batch).split_inclusive(|b| *b == b'\n') {
+            // A row that breaks off at any byte before its end is no JSON.
+            let cut = 1 + dice.below(line.len() as u64 - 2) as usize;
+            if dice.below(2) == 0 {
+                body.extend_from_slice(&line[..cut]);
+                body.push(b'\n');
+                broken += 1;
+            }
+            body.extend_from_slice(line);
+        }
+        let decoded = read(BodyFormat::Ndjson, body, &schema).unwrap();
+        prop_assert_eq!(decoded.rejects.count(), broken);
+        prop_assert_eq!(&decoded.batch, &batch);
+    }
+
+    #[test]
     fn each_type_alone_reads_back_the_same(seed: u64, at in 0..TYPES.len()) {
         let schema = schema(&[("only", TYPES[at])]);
         let batch = batch(&schema, 5, seed);
