@@ -254,12 +254,10 @@ fn columns(spec: &TableSpec) -> Result<Vec<Column>, InvalidTable> {
         return Err(InvalidTable::ColumnCount { given: spec.columns.len() });
     }
     let mut names = BTreeSet::new();
-    let column = |(i, c): (usize, &ColumnSpec)| {
-        if !names.insert(&c.name) {
-            return Err(InvalidTable::ColumnTwice { column: c.name.clone() });
-        }
-        Column::from_spec(FieldId(i as u32 + 1), c)
-    };
+    if let Some(twice) = spec.columns.iter().find(|c| !names.insert(&c.name)) {
+        return Err(InvalidTable::ColumnTwice { column: twice.name.clone() });
+    }
+    let column = |(i, c): (usize, &ColumnSpec)| Column::from_spec(FieldId(i as u32 + 1), c);
     spec.columns.iter().enumerate().map(column).collect()
 }
 

@@ -1,0 +1,98 @@
+//! Request bodies to columns, and columns to answer bodies.
+//!
+//! The gateway's handlers call this. [`encoding::receive`] takes a body from the network, decompressed and within
+//! limits; [`decode`] turns it into one batch of the table's schema, on a CPU pool, since it waits for nothing;
+//! [`write`] spells batches as answers. Invariants:
+//!
+//! * Rows that do not fit are rejected one by one, with the place and the fix; all others are in the batch, in order.
+//! * Memory is bounded by [`BodyLimits`], whatever the body declares about itself, and no input panics.
+//! * What [`write`] spells, [`decode`] reads back as the same values (NaN and infinities excepted, which JSON has not).
+
+use arrow::array::RecordBatch;
+use bytes::Bytes;
+use wadi_model::Schema;
+use wadi_model::reject::Rejects;
+
+pub use error::BodyError;
+pub use format::{AnswerFormat, BodyFormat};
+
+pub mod encoding;
+pub mod format;
+pub mod write;
+
+mod arrow_stream;
+mod column;
+mod conformed;
+mod csv;
+mod error;
+mod json;
+mod ndjson;
+mod parquet;
+mod rows;
+#[cfg(test)]
+mod tests;
+mod text;
+mod token;
+mod weigh;
+
+/// Most bytes of a body, and of the batch that it becomes, whatever [`BodyLimits`] say: Arrow's text columns count
+/// in 31 bits, and a batch may have as much again from defaults.
+const MAX_BYTES: usize = 1 << 30;
+
+/// What one request may bring.
+#[derive(Clone, Debug)]
+pub struct BodyLimits {
+    /// Most rows, good and bad.
+    pub max_rows: u64,
+    /// Most bytes of one row of text.
+    pub max_row_bytes: usize,
+    /// Most bytes that the rows may take as columns; at most 1 GiB counts.
+    pub max_batch_bytes: usize,
+}
+
+impl Default for BodyLimits {
+    fn default() -> BodyLimits {
+        BodyLimits { max_rows: 10_000_000, max_row_bytes: 16 << 20, max_batch_bytes: 512 << 20 }
+    }
+}
+
+/// The rows of a body.
+#[derive(Debug)]
+pub struct Decoded {
+    /// The good rows, under the table's schema.
+    pub batch: RecordBatch,
+    /// The bad ones, by their position in the body.
+    pub rejects: Rejects,
+    /// Good and bad ones together.
+    pub rows: u64,
+    /// Bytes of the decompressed body.
+    pub raw_bytes: u64,
+}
+
+/// Reads a body, which has been received and decompressed, as rows of a table.
+pub fn decode(
+    format: BodyFormat,
+    body: Bytes,
+    schema: &Schema,
+    limits: &BodyLimits,
+) -> Result<Decoded, BodyError> {
+    if body.is_empty() {
+        return Err(BodyError::Empty { instead: format.without_rows() });
+    }
+    if body.len() > MAX_BYTES {
+        return Err(BodyError::DecodedTooLarge { limit: MAX_BYTES });
+    }
+    let limits = &BodyLimits { max_batch_bytes: limits.max_batch_bytes.min(MAX_BYTES), ..limits.clone() };
+    match format {
+        BodyFormat::ArrowStream => arrow_stream::decode(body, schema, limits),
+        BodyFormat::Ndjson => ndjson::decode(&body, schema, limits),
+        BodyFormat::Json => json::decode(&body, schema, limits),
+        BodyFormat::Csv { header } => csv::decode(&body, header, schema, limits),
+        BodyFormat::Parquet => parquet::decode(body, schema, limits),
+    }
+}
+
+/// The body without a byte order mark.
+fn without_bom(body: &[u8]) -> &[u8] {
+    body.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(body)
+}

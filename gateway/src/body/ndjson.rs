@@ -1,0 +1,49 @@
+//! NDJSON: one object a line. A line that cannot be read is one bad row; the lines behind it are read.
+
+use wadi_model::Schema;
+
+use super::rows::{Rejected, Rows, syntax_error};
+use super::token::Json;
+use super::{BodyError, BodyLimits, Decoded, without_bom};
+
+/// Reads an NDJSON body. Blank lines are no rows.
+pub(super) fn decode(body: &[u8], schema: &Schema, limits: &BodyLimits) -> Result<Decoded, BodyError> {
+    let mut rows = Rows::new(schema, limits);
+    let mut rest = without_bom(body);
+    let mut number = 0;
+    while !rest.is_empty() {
+        let end = memchr::memchr(b'\n', rest).unwrap_or(rest.len());
+        let line = &rest[..end];
+        rest = rest.get(end + 1..).unwrap_or_default();
+        number += 1;
+        if !line.trim_ascii().is_empty() {
+            read_line(&mut rows, number, line)?;
+        }
+    }
+    rows.finish(body.len())
+}
+
+fn read_line(rows: &mut Rows<'_>, number: u64, line: &[u8]) -> Result<(), BodyError> {
+    if rows.reject_long(number, line.len())? {
+        return Ok(());
+    }
+    let Some(text) = rows.utf8(number, line)? else {
+        return Ok(());
+    };
+    let mut json = Json::new(text);
+    let read = rows.read(Some(number), |fields, room| {
+        fields.push_object(&mut json, room)?;
+        Ok(json.end("a line holds one object; the next one begins on a new line")?)
+    })?;
+    if let Err(Rejected::Syntax(syntax)) = read {
+        rows.reject_last(|row| {
+            let mut error = syntax_error(row, number, text, syntax);
+            if row == 0 && matches!(text.trim(), "{" | "[") || text.trim_start().starts_with('[') {
+                error.hint =
+                    Some("rows over several lines or in an array are sent as application/json".into());
+            }
+            error
+        });
+    }
+    Ok(())
+}
