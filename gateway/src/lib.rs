@@ -1,3 +1,19 @@
-//! The gateway: bodies in and out (draft).
+//! The gateway: HTTP in front of shards.
+//!
+//! [`server`] starts everything that one process needs and listens; [`app`] is the router, and each call of the API is
+//! a file under [`api`]. A gateway keeps no state of its own: what it acknowledges is in the object store, what it
+//! knows is in the meta store.
 
+pub mod api;
+pub mod app;
 pub mod body;
+pub mod config;
+pub mod problem;
+pub mod request;
+pub mod rows;
+pub mod server;
+pub mod write;
+
+pub use app::Gateway;
+pub use config::GatewayConfig;
+pub use server::{Server, StartError, start};

@@ -118,6 +118,7 @@ pub struct ReadAs {
     /// For each wanted column of `to`: the place of its source among [`ReadAs::sources`].
     plan: Vec<(usize, Option<usize>)>,
     sources: Vec<usize>,
+    identity: bool,
 }
 
 /// Plans the reading of rows of version `from` as the columns at `wanted` of version `to`.
@@ -130,9 +131,13 @@ pub fn read_as(from: &Schema, to: &Schema, wanted: &[usize]) -> ReadAs {
         });
         (*i, source)
     });
-    let plan = plan.collect();
+    let plan: Vec<(usize, Option<usize>)> = plan.collect();
     let fields: Vec<_> = wanted.iter().map(|i| to.arrow().fields()[*i].clone()).collect();
-    ReadAs { to: to.clone(), target: Arc::new(ArrowSchema::new(fields)), plan, sources }
+    let same = |(i, source): &(usize, Option<usize>)| {
+        source.is_some_and(|s| from.arrow().field(sources[s]).data_type() == to.arrow().field(*i).data_type())
+    };
+    let identity = plan.iter().all(same);
+    ReadAs { to: to.clone(), target: Arc::new(ArrowSchema::new(fields)), plan, sources, identity }
 }
 
 impl ReadAs {
@@ -140,6 +145,11 @@ impl ReadAs {
     /// [`ReadAs::apply`] expects them.
     pub fn sources(&self) -> &[usize] {
         &self.sources
+    }
+
+    /// Whether the wanted columns are the source columns as they are.
+    pub fn is_identity(&self) -> bool {
+        self.identity
     }
 
     /// The schema of what [`ReadAs::apply`] gives.

@@ -254,14 +254,11 @@ fn columns(spec: &TableSpec) -> Result<Vec<Column>, InvalidTable> {
         return Err(InvalidTable::ColumnCount { given: spec.columns.len() });
     }
     let mut names = BTreeSet::new();
-    let mut columns = Vec::with_capacity(spec.columns.len());
-    for (i, c) in spec.columns.iter().enumerate() {
-        if !names.insert(&c.name) {
-            return Err(InvalidTable::ColumnTwice { column: c.name.clone() });
-        }
-        columns.push(Column::from_spec(FieldId(i as u32 + 1), c)?);
+    if let Some(twice) = spec.columns.iter().find(|c| !names.insert(&c.name)) {
+        return Err(InvalidTable::ColumnTwice { column: twice.name.clone() });
     }
-    Ok(columns)
+    let column = |(i, c): (usize, &ColumnSpec)| Column::from_spec(FieldId(i as u32 + 1), c);
+    spec.columns.iter().enumerate().map(column).collect()
 }
 
 impl Column {

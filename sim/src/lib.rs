@@ -1,1 +1,3 @@
-//! Placeholder.
+//! Models and simulation of Wadi: what is checked here is a protocol, not a machine.
+
+pub mod takeover_model;

@@ -1,1 +1,27 @@
-//! Placeholder.
+//! The shard: its log in the object store, its state in SlateDB, and who may write it.
+//!
+//! A gateway's [`host::Host`] claims shards in the meta store and takes them over ([`shard::takeover`]); each open
+//! [`shard::Shard`] has one actor that orders appends, flushes them as log objects and acknowledges what is durable.
+//! Reads go past the actor: tail memory, then cached ranges of log objects.
+//!
+//! This is the only crate that opens shard databases, so that every process uses the same settings and codecs.
+
+pub mod claim;
+pub mod clock;
+pub mod cluster;
+pub mod container;
+pub mod context;
+pub mod database;
+pub mod doctor;
+pub mod host;
+pub mod keys;
+pub mod log;
+pub mod metrics;
+pub mod objects;
+pub mod segments;
+pub mod settings;
+pub mod shard;
+pub mod task;
+
+pub use context::Context;
+pub use settings::Settings;

@@ -1,0 +1,51 @@
+# Two commands do everything: `make demo` shows Wadi on real data, `make test` runs all that CI runs.
+# Both install what they need (see `tools`).
+
+CARGO ?= cargo
+VENV := .venv
+PYTHON := $(VENV)/bin/python
+WADI := target/debug/wadi
+
+.PHONY: demo test tools build lint unit integration readme deny sim bench clean
+
+demo: tools build ## Build, start a server, load real data, show the main job.
+	bash examples/demo.sh $(WADI)
+
+test: tools lint build unit integration readme ## Everything that CI runs.
+
+build:
+	$(CARGO) build --locked --workspace --all-targets
+
+lint:
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
+
+unit: ## Unit tests, property tests, the takeover model, some dozens of simulation seeds.
+	$(CARGO) test --locked --workspace --lib --bins
+
+integration: ## Conformance suites and black-box tests against real servers.
+	$(CARGO) test --locked --workspace --test '*'
+
+readme: build ## Runs every command of the README.
+	$(PYTHON) .ci/readme.py $(WADI)
+
+sim: ## Long simulation: make sim SEEDS=10000 MINUTES=30
+	$(CARGO) run --locked --release -p wadi-sim -- --seeds $(or $(SEEDS),1000) --minutes $(or $(MINUTES),10)
+
+bench: ## Criterion benches of the codecs.
+	$(CARGO) bench --locked -p wadi-model -p wadi-gateway
+
+deny: ## Licences, advisories, sources (needs cargo-deny).
+	$(CARGO) deny check
+
+tools: $(VENV)/.ready ## Debian packages and the Python environment.
+	@bash .ci/tools
+
+$(VENV)/.ready: .ci/requirements.txt
+	python3 -m venv $(VENV)
+	$(VENV)/bin/pip install --quiet --disable-pip-version-check -r .ci/requirements.txt
+	touch $@
+
+clean:
+	$(CARGO) clean
+	rm -rf $(VENV)

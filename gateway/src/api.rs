@@ -1,0 +1,11 @@
+//! The calls of the HTTP API, one file each.
+
+pub mod append;
+pub mod databases;
+pub mod log;
+pub mod offsets;
+pub mod openapi;
+pub mod scan;
+pub mod status;
+pub mod tables;
+pub mod tail;

@@ -1,0 +1,189 @@
+//! `GET …/log`: one bucket's rows from an offset on.
+
+use axum::body::Body;
+use axum::extract::State;
+use axum::response::Response;
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, header};
+use tokio::time::Instant;
+use wadi_model::{ErrorKind, Offset, Table};
+use wadi_store::shard::{LogAnswer, LogRead, LogReadError, Shard};
+
+use crate::app::Gateway;
+use crate::body::AnswerFormat;
+use crate::problem::Problem;
+use crate::request::{Parameters, TablePath};
+use crate::rows::{Selection, Writer};
+
+/// Rows of one answer, if the client does not say.
+const MAX_ROWS: u64 = 100_000;
+
+/// Most rows of one answer.
+const MOST_ROWS: u64 = 10_000_000;
+
+const FORMATS: [AnswerFormat; 4] =
+    [AnswerFormat::Json, AnswerFormat::ArrowStream, AnswerFormat::Ndjson, AnswerFormat::Csv];
+
+/// How to answer, from the `Accept` header.
+pub(super) fn answer_format(headers: &HeaderMap, offered: &[AnswerFormat]) -> Result<AnswerFormat, Problem> {
+    let accept = headers.get(header::ACCEPT).and_then(|v| v.to_str().ok());
+    AnswerFormat::choose(accept, offered).map_err(Problem::from)
+}
+
+/// The bucket that `bucket=` names; a table of one bucket needs none.
+pub(super) fn bucket_of(parameters: &mut Parameters, table: &Table) -> Result<u32, Problem> {
+    let invalid = |detail| Problem::new(ErrorKind::Invalid, "invalid_parameter", detail);
+    let buckets = table.buckets;
+    match parameters.text("bucket") {
+        None if buckets == 1 => Ok(0),
+        None => {
+            Err(invalid(format!("table \"{}\" has {buckets} buckets; name one with \"bucket\"", table.name)))
+        }
+        Some(text) => {
+            let bucket = text.parse().ok().filter(|b| *b < buckets);
+            bucket.ok_or_else(|| {
+                invalid(format!("bucket \"{text}\" does not exist; there are 0 to {}", buckets - 1))
+            })
+        }
+    }
+}
+
+/// Reads a bucket's log.
+#[utoipa::path(get, path = "/v1/databases/{database}/tables/{table}/log", tag = "rows",
+    params(("database" = String, Path), ("table" = String, Path),
+        ("bucket" = Option<u32>, Query), ("offset" = Option<u64>, Query, description = "From here on; default 0"),
+        ("columns" = Option<String>, Query), ("filter" = Option<String>, Query, description = "SQL condition on columns"),
+        ("max_bytes" = Option<u64>, Query), ("max_rows" = Option<u64>, Query),
+        ("wait_ms" = Option<u64>, Query, description = "Wait so long for the first row")),
+    responses((status = 200, description = "Rows; Wadi-Next-Offset, Wadi-High-Watermark, Wadi-Log-Start tell where they stand"),
+        (status = 410, description = "The offset is out of range")))]
+pub async fn log(
+    State(gateway): State<Gateway>,
+    TablePath(name): TablePath,
+    mut parameters: Parameters,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    let table = gateway.catalog().table(&name)?;
+    let format = answer_format(&headers, &FORMATS)?;
+    let selection = Selection::of(&mut parameters, &table)?;
+    let bucket = bucket_of(&mut parameters, &table)?;
+    let offset = Offset(parameters.number("offset", 0, u64::MAX)?);
+    let most = gateway.limits().read_bytes as u64;
+    let max_bytes = parameters.number("max_bytes", most, most)? as usize;
+    let max_rows = parameters.number("max_rows", MAX_ROWS, MOST_ROWS)? as usize;
+    let wait = parameters.number("wait_ms", 0, gateway.limits().wait.as_millis() as u64)?;
+    parameters.finish()?;
+
+    let read = Read { table: &table, selection: &selection, bucket, until: None, max_bytes, max_rows };
+    let answer =
+        read.wait_for(&gateway, offset, Instant::now() + std::time::Duration::from_millis(wait)).await?;
+    let cpu = gateway.host().context().cpu.clone();
+    let (schema, more) = (selection.schema.clone(), ends(&answer));
+    let body = cpu.run(move || encode(format, &schema, &answer)).await;
+    let body =
+        body.unwrap_or_else(|| Err(Problem::new(ErrorKind::Internal, "internal", "writing rows panicked")))?;
+    let mut response = Response::new(Body::from(body));
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(format.content_type()));
+    let names = ["wadi-next-offset", "wadi-high-watermark", "wadi-log-start"];
+    for (name, (_, value)) in names.into_iter().zip(more) {
+        headers.insert(name, HeaderValue::from(value));
+    }
+    Ok(response)
+}
+
+/// Where an answer stands.
+fn ends(answer: &LogAnswer) -> [(&'static str, u64); 3] {
+    [
+        ("next_offset", answer.next_offset.0),
+        ("high_watermark", answer.bounds.high_watermark.0),
+        ("log_start", answer.bounds.log_start.0),
+    ]
+}
+
+fn encode(
+    format: AnswerFormat,
+    schema: &arrow::datatypes::SchemaRef,
+    answer: &LogAnswer,
+) -> Result<Bytes, Problem> {
+    let mut writer = Writer::new(format, schema);
+    let mut body = writer.begin()?.to_vec();
+    for piece in &answer.pieces {
+        body.extend_from_slice(&writer.piece(piece)?);
+    }
+    body.extend_from_slice(&writer.end(&ends(answer)));
+    Ok(body.into())
+}
+
+/// Reads of one bucket.
+pub(super) struct Read<'a> {
+    pub table: &'a Table,
+    pub selection: &'a Selection,
+    pub bucket: u32,
+    pub until: Option<Offset>,
+    pub max_bytes: usize,
+    pub max_rows: usize,
+}
+
+impl Read<'_> {
+    /// Reads once.
+    pub(super) async fn once(&self, shard: &Shard, offset: Offset) -> Result<LogAnswer, LogReadError> {
+        let request = LogRead {
+            table: self.table,
+            bucket: self.table.bucket(self.bucket),
+            offset,
+            columns: self.selection.columns.clone(),
+            system: self.selection.system.clone(),
+            filter: self.selection.filter.as_ref(),
+            until: self.until,
+            max_bytes: self.max_bytes,
+            max_rows: self.max_rows,
+        };
+        shard.read(&request).await
+    }
+
+    /// Reads until there is a row, or the deadline has come. Waiting holds no thread.
+    async fn wait_for(
+        &self,
+        gateway: &Gateway,
+        offset: Offset,
+        deadline: Instant,
+    ) -> Result<LogAnswer, Problem> {
+        let mut offset = offset;
+        loop {
+            let bucket = self.table.bucket(self.bucket);
+            let shard = gateway.host().shard_of(&bucket, gateway.limits().patience).await?;
+            let mut changes = shard.changes();
+            changes.borrow_and_update();
+            let answer = match self.once(&shard, offset).await {
+                // The shard has just moved; look for it again.
+                Err(LogReadError::NotOwned) if Instant::now() < deadline + gateway.limits().patience => {
+                    continue;
+                }
+                answer => answer.map_err(out_of_range)?,
+            };
+            let found = answer.pieces.iter().any(|p| p.rows() > 0);
+            if found || Instant::now() >= deadline {
+                return Ok(answer);
+            }
+            offset = answer.next_offset;
+            if offset < answer.bounds.high_watermark {
+                continue;
+            }
+            // A closed channel means that the shard has ended; the next round finds its successor.
+            let _ = tokio::time::timeout_at(deadline, changes.changed()).await;
+        }
+    }
+}
+
+fn out_of_range(error: LogReadError) -> Problem {
+    let bounds = match &error {
+        LogReadError::OutOfRange { bounds, .. } => Some(*bounds),
+        _ => None,
+    };
+    let problem = Problem::from(error);
+    match bounds {
+        Some(b) => problem.with("log_start", b.log_start).with("high_watermark", b.high_watermark),
+        None => problem,
+    }
+}

@@ -1,0 +1,42 @@
+//! The API's description, made from the handlers.
+
+use axum::Json;
+use utoipa::OpenApi;
+use utoipa::openapi::OpenApi as Document;
+
+use super::{append, databases, log, offsets, scan, status, tables, tail};
+
+#[derive(OpenApi)]
+#[openapi(
+    info(
+        title = "Wadi",
+        description = "Streaming storage for real-time analytics: tables over HTTP and Arrow."
+    ),
+    paths(
+        databases::list,
+        databases::create,
+        databases::show,
+        databases::drop_database,
+        tables::list,
+        tables::create,
+        tables::show,
+        tables::alter,
+        tables::drop_table,
+        append::append,
+        log::log,
+        offsets::offsets,
+        tail::tail,
+        scan::scan,
+        status::status,
+        status::health,
+        status::ready,
+        status::metrics,
+    ),
+    components(schemas(databases::CreateDatabase))
+)]
+struct Api;
+
+/// The document.
+pub async fn document() -> Json<Document> {
+    Json(Api::openapi())
+}

@@ -1,0 +1,250 @@
+//! `GET …/tail`: an endless stream over all buckets of a table.
+//!
+//! Each round reads what every bucket has from its cursor on, then waits until one of their shards moves. A reader that
+//! is slower than the writers simply reads from older places; nothing is buffered for it. Between rows, server-sent
+//! events carry a sign of life.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_stream::stream;
+use axum::body::Body;
+use axum::extract::State;
+use axum::response::Response;
+use bytes::Bytes;
+use futures::future::select_all;
+use futures::{FutureExt, Stream};
+use http::{HeaderMap, HeaderValue, header};
+use tokio::sync::watch;
+use wadi_model::{ErrorKind, LogSeq, Table};
+use wadi_store::shard::{LogReadError, Piece};
+
+use super::log::{Read, answer_format};
+use super::offsets::At;
+use crate::app::Gateway;
+use crate::body::AnswerFormat;
+use crate::body::write::JsonRows;
+use crate::problem::Problem;
+use crate::request::{Parameters, TablePath};
+use crate::rows::{Selection, Writer};
+use cursor::Cursor;
+
+mod cursor;
+
+/// Buckets that one stream may follow.
+const MAX_BUCKETS: u32 = 512;
+
+/// Stored bytes that are read from a bucket in one round.
+const STEP_BYTES: usize = 1 << 20;
+
+/// Silence after which a sign of life is sent, and the table looked at again.
+const PULSE: Duration = Duration::from_secs(10);
+
+const FORMATS: [AnswerFormat; 3] =
+    [AnswerFormat::Ndjson, AnswerFormat::EventStream, AnswerFormat::ArrowStream];
+
+/// Streams rows as they become durable.
+#[utoipa::path(get, path = "/v1/databases/{database}/tables/{table}/tail", tag = "rows",
+    params(("database" = String, Path), ("table" = String, Path),
+        ("from" = Option<String>, Query, description = "earliest, latest (default), a time in RFC 3339, or a cursor"),
+        ("columns" = Option<String>, Query), ("filter" = Option<String>, Query)),
+    responses((status = 200, description = "NDJSON, server-sent events whose ids are cursors, or an Arrow stream")))]
+pub async fn tail(
+    State(gateway): State<Gateway>,
+    TablePath(name): TablePath,
+    mut parameters: Parameters,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    let table = gateway.catalog().table(&name)?;
+    let format = answer_format(&headers, &FORMATS)?;
+    if table.buckets > MAX_BUCKETS {
+        let detail = format!(
+            "one stream follows at most {MAX_BUCKETS} buckets; read the buckets of this table by log"
+        );
+        return Err(Problem::new(ErrorKind::Invalid, "too_many_buckets", detail));
+    }
+    let wanted = Wanted { columns: parameters.text("columns"), filter: parameters.text("filter") };
+    let selection = wanted.selection(&table)?;
+    let resumed = headers.get("last-event-id").and_then(|v| v.to_str().ok()).map(str::to_owned);
+    let from = resumed.or_else(|| parameters.text("from")).unwrap_or_else(|| "latest".to_owned());
+    parameters.finish()?;
+    let cursor = start(&gateway, &table, &from).await?;
+    let rows = Rows { gateway, table, wanted, selection, cursor, format };
+    let mut response = Response::new(Body::from_stream(rows.stream()));
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(format.content_type()));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    // Proxies that collect answers would make a stream of none.
+    headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
+    Ok(response)
+}
+
+async fn start(gateway: &Gateway, table: &Table, from: &str) -> Result<Cursor, Problem> {
+    if let Some(cursor) = Cursor::read(from) {
+        return cursor.checked(table);
+    }
+    let at = At::of(from)?;
+    let mut offsets = Vec::with_capacity(table.buckets as usize);
+    for bucket in 0..table.buckets {
+        offsets.push(at.offset(gateway, table, bucket).await?);
+    }
+    Ok(Cursor { table: table.id, offsets })
+}
+
+/// The columns and rows asked for, as they were written, to be read again under a later schema version.
+struct Wanted {
+    columns: Option<String>,
+    filter: Option<String>,
+}
+
+impl Wanted {
+    fn selection(&self, table: &Table) -> Result<Selection, Problem> {
+        let pairs = [("columns", &self.columns), ("filter", &self.filter)];
+        let given = pairs.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value.clone()?)));
+        Selection::of(&mut Parameters::from_iter(given), table)
+    }
+}
+
+struct Rows {
+    gateway: Gateway,
+    table: Arc<Table>,
+    wanted: Wanted,
+    selection: Selection,
+    cursor: Cursor,
+    format: AnswerFormat,
+}
+
+/// Why a stream ends.
+#[derive(Debug, thiserror::Error)]
+enum End {
+    #[error("the table was dropped or changed so that this stream cannot go on")]
+    Changed,
+    #[error("{0:?}")]
+    Failed(Problem),
+}
+
+impl Rows {
+    fn stream(mut self) -> impl Stream<Item = Result<Bytes, End>> + Send + 'static {
+        stream! {
+            let mut writer = Writer::new(self.format, &self.selection.schema);
+            match writer.begin() {
+                Ok(head) => yield Ok(head),
+                Err(problem) => return yield Err(End::Failed(problem)),
+            }
+            loop {
+                let mut waiting = Vec::with_capacity(self.cursor.offsets.len());
+                let mut behind = false;
+                for bucket in 0..self.cursor.offsets.len() {
+                    match self.round(bucket).await {
+                        Ok(round) => {
+                            behind |= round.behind;
+                            waiting.extend(round.changes);
+                            for piece in &round.pieces {
+                                yield self.write(&mut writer, piece).map_err(End::Failed);
+                            }
+                            if !round.pieces.is_empty() && self.format == AnswerFormat::EventStream {
+                                yield Ok(format!("event: cursor\nid: {}\ndata:\n\n", self.cursor.write()).into());
+                            }
+                        }
+                        Err(problem) => return yield Err(End::Failed(problem)),
+                    }
+                }
+                if behind {
+                    continue;
+                }
+                if !wait(waiting).await {
+                    if self.format == AnswerFormat::EventStream {
+                        yield Ok(Bytes::from_static(b": alive\n\n"));
+                    }
+                    match self.refresh() {
+                        Ok(true) => writer = Writer::new(self.format, &self.selection.schema),
+                        Ok(false) => {}
+                        Err(end) => return yield Err(end),
+                    }
+                }
+            }
+        }
+    }
+
+    /// Reads what one bucket has.
+    async fn round(&mut self, bucket: usize) -> Result<Round, Problem> {
+        let id = self.table.bucket(bucket as u32);
+        let shard = self.gateway.host().shard_of(&id, self.gateway.limits().patience).await?;
+        let mut changes = shard.changes();
+        changes.borrow_and_update();
+        let read = Read {
+            table: &self.table,
+            selection: &self.selection,
+            bucket: bucket as u32,
+            until: None,
+            max_bytes: STEP_BYTES,
+            max_rows: usize::MAX,
+        };
+        match read.once(&shard, self.cursor.offsets[bucket]).await {
+            Ok(answer) => {
+                self.cursor.offsets[bucket] = answer.next_offset;
+                let behind = answer.next_offset < answer.bounds.high_watermark;
+                Ok(Round { pieces: answer.pieces, behind, changes: Some(changes) })
+            }
+            // The shard has moved, or rows of a later schema version have come: look again.
+            Err(LogReadError::NotOwned | LogReadError::Unavailable(_)) => {
+                tokio::time::sleep(Duration::from_millis(50)).await;
+                self.refresh().map_err(|end| match end {
+                    End::Failed(problem) => problem,
+                    End::Changed => Problem::new(ErrorKind::Gone, "table_changed", end.to_string()),
+                })?;
+                Ok(Round { pieces: Vec::new(), behind: true, changes: None })
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Looks at the table again. True if the columns changed and the stream can still go on.
+    fn refresh(&mut self) -> Result<bool, End> {
+        let now = self.gateway.catalog().table(&self.table.name).map_err(|_| End::Changed)?;
+        if now.id != self.table.id {
+            return Err(End::Changed);
+        }
+        if now.schema().id() == self.table.schema().id() {
+            return Ok(false);
+        }
+        let selection = self.wanted.selection(&now).map_err(|_| End::Changed)?;
+        let same = selection.schema == self.selection.schema;
+        if !same && self.format == AnswerFormat::ArrowStream {
+            return Err(End::Changed);
+        }
+        (self.table, self.selection) = (now, selection);
+        Ok(!same)
+    }
+
+    fn write(&self, writer: &mut Writer, piece: &Piece) -> Result<Bytes, Problem> {
+        if self.format != AnswerFormat::EventStream {
+            return writer.piece(piece);
+        }
+        let rows = JsonRows::new(&writer.batch(piece)?)?;
+        let mut out = Vec::new();
+        for row in 0..rows.len() {
+            out.extend_from_slice(b"data: ");
+            rows.write_row(row, &mut out);
+            out.extend_from_slice(b"\n\n");
+        }
+        Ok(out.into())
+    }
+}
+
+struct Round {
+    pieces: Vec<Piece>,
+    /// Whether the bucket has more.
+    behind: bool,
+    changes: Option<watch::Receiver<LogSeq>>,
+}
+
+/// Waits until one of the shards moves. False if none did for a while.
+async fn wait(mut changes: Vec<watch::Receiver<LogSeq>>) -> bool {
+    if changes.is_empty() {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        return true;
+    }
+    let any = select_all(changes.iter_mut().map(|c| c.changed().boxed()));
+    tokio::time::timeout(PULSE, any).await.is_ok()
+}

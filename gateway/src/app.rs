@@ -1,0 +1,149 @@
+//! The router, and what surrounds every call: ids, traces, error answers, panics.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
+
+use axum::Router;
+use axum::extract::{Request, State};
+use axum::middleware::{self, Next};
+use axum::response::Response;
+use axum::routing::{get, post};
+use http::{HeaderName, HeaderValue};
+use prometheus_client::registry::Registry;
+use tower_http::catch_panic::CatchPanicLayer;
+use tracing::Instrument;
+use wadi_meta::catalog::Catalog;
+use wadi_model::ErrorKind;
+use wadi_model::env::Env;
+use wadi_store::context::Memory;
+use wadi_store::host::Host;
+
+use crate::api;
+use crate::config::Limits;
+use crate::problem::Problem;
+use crate::request::RequestId;
+
+const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+
+/// What the calls work on. Cheap to clone.
+#[derive(Clone)]
+pub struct Gateway {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    catalog: Catalog,
+    host: Host,
+    limits: Limits,
+    bodies: Memory,
+    registry: Registry,
+    /// Spreads requests without bucket key over the buckets.
+    turn: AtomicU32,
+}
+
+impl Gateway {
+    /// A gateway on a catalog and a host.
+    pub fn new(catalog: Catalog, host: Host, limits: Limits, registry: Registry) -> Gateway {
+        let bodies = Memory::new(limits.bodies);
+        let turn = AtomicU32::new(host.context().env.random() as u32);
+        Gateway { inner: Arc::new(Inner { catalog, host, limits, bodies, registry, turn }) }
+    }
+
+    /// Databases and tables.
+    pub fn catalog(&self) -> &Catalog {
+        &self.inner.catalog
+    }
+
+    /// The shards.
+    pub fn host(&self) -> &Host {
+        &self.inner.host
+    }
+
+    /// Wall time and randomness.
+    pub fn env(&self) -> &Env {
+        &self.inner.host.context().env
+    }
+
+    /// Limits of requests.
+    pub fn limits(&self) -> &Limits {
+        &self.inner.limits
+    }
+
+    /// The budget of bodies that are received and decoded.
+    pub fn bodies(&self) -> &Memory {
+        &self.inner.bodies
+    }
+
+    /// What is counted.
+    pub fn registry(&self) -> &Registry {
+        &self.inner.registry
+    }
+
+    /// The next turn of requests without bucket key.
+    pub fn turn(&self) -> u32 {
+        self.inner.turn.fetch_add(1, std::sync::atomic::Ordering::Relaxed)
+    }
+}
+
+/// The router of all calls.
+pub fn router(gateway: Gateway) -> Router {
+    let table = Router::new()
+        .route("/", get(api::tables::show).patch(api::tables::alter).delete(api::tables::drop_table))
+        .route("/append", post(api::append::append))
+        .route("/log", get(api::log::log))
+        .route("/offsets", get(api::offsets::offsets))
+        .route("/tail", get(api::tail::tail))
+        .route("/scan", get(api::scan::scan));
+    Router::new()
+        .route("/v1/databases", get(api::databases::list).post(api::databases::create))
+        .route("/v1/databases/{database}", get(api::databases::show).delete(api::databases::drop_database))
+        .route("/v1/databases/{database}/tables", get(api::tables::list).post(api::tables::create))
+        .nest("/v1/databases/{database}/tables/{table}", table)
+        .route("/v1/status", get(api::status::status))
+        .route("/health", get(api::status::health))
+        .route("/ready", get(api::status::ready))
+        .route("/metrics", get(api::status::metrics))
+        .route("/openapi.json", get(api::openapi::document))
+        .fallback(api::status::no_such_path)
+        .method_not_allowed_fallback(api::status::no_such_method)
+        .layer(CatchPanicLayer::custom(panicked))
+        .layer(middleware::from_fn_with_state(gateway.clone(), surround))
+        .with_state(gateway)
+}
+
+/// Gives each request its id, and each error answer the request's id.
+async fn surround(State(gateway): State<Gateway>, mut request: Request, next: Next) -> Response {
+    let id = RequestId::of(request.headers(), &gateway);
+    request.extensions_mut().insert(id.clone());
+    let traceparent = request.headers().get("traceparent").and_then(|v| v.to_str().ok()).unwrap_or("");
+    let span = tracing::info_span!(
+        "request",
+        id = id.0,
+        method = %request.method(),
+        path = request.uri().path(),
+        traceparent = traceparent.get(..55).unwrap_or(traceparent)
+    );
+    let mut response = next.run(request).instrument(span).await;
+    if let Some(problem) = response.extensions_mut().remove::<Arc<Problem>>() {
+        let headers = std::mem::take(response.headers_mut());
+        response = Arc::unwrap_or_clone(problem).respond(&id.0);
+        for (name, value) in headers {
+            if let Some(name) = name {
+                response.headers_mut().entry(name).or_insert(value);
+            }
+        }
+    }
+    if let Ok(value) = HeaderValue::from_str(&id.0) {
+        response.headers_mut().insert(REQUEST_ID, value);
+    }
+    response
+}
+
+fn panicked(panic: Box<dyn std::any::Any + Send>) -> Response {
+    let what = panic.downcast_ref::<String>().cloned();
+    let what = what.or_else(|| panic.downcast_ref::<&str>().map(|s| (*s).to_owned())).unwrap_or_default();
+    tracing::error!(what, "a request panicked");
+    let problem =
+        Problem::new(ErrorKind::Internal, "internal", "a fault of the server; its log has the details");
+    axum::response::IntoResponse::into_response(problem)
+}

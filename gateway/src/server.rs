@@ -1,0 +1,171 @@
+//! Starting and stopping a gateway: object store, meta store, shards, and the HTTP server.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use prometheus_client::registry::Registry;
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use wadi_meta::catalog::Catalog;
+use wadi_meta::embedded::{EmbeddedOptions, EmbeddedStore, Place};
+use wadi_meta::etcd::{EtcdOptions, EtcdStore};
+use wadi_meta::{MetaError, MetaStore};
+use wadi_model::env::Env;
+use wadi_store::Context;
+use wadi_store::cluster::{Cluster, ClusterError};
+use wadi_store::context::Memory;
+use wadi_store::host::Host;
+use wadi_store::metrics::StoreMetrics;
+use wadi_store::objects::{self, Objects, OpenError};
+use wadi_store::segments::SegmentCache;
+use wadi_store::settings::InvalidSetting;
+use wadi_store::task::{self, Cpu};
+
+use crate::app::{Gateway, router};
+use crate::config::{GatewayConfig, MetaConfig};
+
+/// How long connections may go on after the server was told to stop.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// Why a gateway did not start.
+#[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say it")]
+pub enum StartError {
+    #[error(transparent)]
+    Setting(#[from] InvalidSetting),
+    #[error(transparent)]
+    Objects(#[from] OpenError),
+    #[error(transparent)]
+    Cluster(#[from] ClusterError),
+    #[error("the meta store cannot be used: {0}")]
+    Meta(#[from] MetaError),
+    #[error("cannot listen on {address}: {source}; choose another address with --listen")]
+    Listen { address: SocketAddr, source: std::io::Error },
+    #[error("cannot start threads: {0}")]
+    Threads(#[from] rayon::ThreadPoolBuildError),
+    #[error("cannot write {path}: {source}")]
+    AddressFile { path: String, source: std::io::Error },
+}
+
+/// A gateway that runs.
+#[derive(Debug)]
+pub struct Server {
+    address: SocketAddr,
+    host: Host,
+    meta: Arc<dyn MetaStore>,
+    stop: watch::Sender<bool>,
+    serving: tokio::task::JoinHandle<std::io::Result<()>>,
+}
+
+/// Starts a gateway. It answers at once; shards open in the background.
+pub async fn start(config: GatewayConfig) -> Result<Server, StartError> {
+    config.settings.validate()?;
+    let env = Env::default();
+    let objects = objects::open(&config.object_store, &config.s3)?;
+    let meta = open_meta(&config, &objects).await?;
+    let cluster = Cluster::open(objects.store.as_ref(), &objects.root, config.shards, &env).await?;
+    let listener = TcpListener::bind(config.listen)
+        .await
+        .map_err(|source| StartError::Listen { address: config.listen, source })?;
+    let address =
+        listener.local_addr().map_err(|source| StartError::Listen { address: config.listen, source })?;
+    let mut registry = Registry::default();
+    let context = context(&config, objects, &cluster, env, &mut registry)?;
+    let catalog = Catalog::open(meta.clone()).await?;
+    let host = Host::start(context, meta.clone(), cluster, format!("http://{address}"));
+    let gateway = Gateway::new(catalog, host.clone(), config.limits, registry);
+    let stop = watch::Sender::new(false);
+    let mut stopping = stop.subscribe();
+    let serve = axum::serve(listener, router(gateway)).with_graceful_shutdown(async move {
+        // A dropped server stops too.
+        let _ = stopping.wait_for(|stop| *stop).await;
+    });
+    let serving = task::spawn(async move { serve.await });
+    if let Some(path) = config.address_file {
+        let failed = |source| StartError::AddressFile { path: path.display().to_string(), source };
+        tokio::fs::write(&path, format!("http://{address}\n")).await.map_err(failed)?;
+    }
+    tracing::info!(%address, "gateway started");
+    Ok(Server { address, host, meta, stop, serving })
+}
+
+async fn open_meta(config: &GatewayConfig, objects: &Objects) -> Result<Arc<dyn MetaStore>, MetaError> {
+    match &config.meta {
+        MetaConfig::Etcd { endpoints } => {
+            let prefix = format!("wadi/{}/", objects.root);
+            Ok(Arc::new(EtcdStore::connect(EtcdOptions::new(endpoints.clone(), prefix)).await?))
+        }
+        MetaConfig::Embedded => {
+            let path = format!("{}/meta", objects.root);
+            let place = match &objects.directory {
+                Some(root) => Place::Local { root: root.clone() },
+                None => Place::Remote,
+            };
+            let options = EmbeddedOptions::new(path.trim_start_matches('/'), place);
+            Ok(Arc::new(EmbeddedStore::open(objects.store.clone(), options).await?))
+        }
+    }
+}
+
+fn context(
+    config: &GatewayConfig,
+    objects: Objects,
+    cluster: &Cluster,
+    env: Env,
+    registry: &mut Registry,
+) -> Result<Context, StartError> {
+    let mut settings = config.settings.clone();
+    // The budget for the tail is one for the process; each shard gets its share.
+    settings.tail_bytes /= cluster.shards.max(1) as usize;
+    Ok(Context {
+        local: objects.directory.is_some(),
+        objects: objects.store,
+        root: objects.root,
+        env,
+        cpu: Cpu::pool(config.cpu_threads.max(1))?,
+        memory: Memory::new(settings.unflushed_bytes),
+        reads: Memory::new(config.limits.reads),
+        segments: SegmentCache::new(settings.segment_cache_bytes),
+        block_cache: Some(wadi_store::database::block_cache(settings.block_cache_bytes)),
+        metrics: StoreMetrics::new(registry),
+        settings: Arc::new(settings),
+    })
+}
+
+impl Server {
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Its shards.
+    pub fn host(&self) -> &Host {
+        &self.host
+    }
+
+    /// Waits until every shard is open here.
+    pub async fn ready(&self) {
+        while !self.host.is_ready() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+
+    /// Waits until another process has taken this one's place, and says why.
+    pub async fn fenced(&self) -> String {
+        self.host.fenced().await
+    }
+
+    /// Stops: no new connections, open requests end, shards are released in good order.
+    pub async fn stop(mut self) {
+        self.stop.send_replace(true);
+        self.host.shutdown().await;
+        // Tails never end by themselves.
+        if tokio::time::timeout(GRACE, &mut self.serving).await.is_err() {
+            self.serving.abort();
+        }
+        if let Err(error) = self.meta.close().await {
+            tracing::debug!(%error, "the meta store did not close cleanly");
+        }
+    }
+}

@@ -1,0 +1,198 @@
+//! One write request: its rows go to their shards, and their answers become one.
+//!
+//! Rows are split by bucket, each part goes to the shard that owns it, all at once. A part that was definitely not
+//! written, because its shard moved, is sent again here, so that the client sees one answer.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use arrow::array::RecordBatch;
+use futures::future::join_all;
+use serde::Serialize;
+use tokio::time::Instant;
+use wadi_model::bucketing::bucket_of_producer;
+use wadi_model::options::LogCompression;
+use wadi_model::split::split;
+use wadi_model::{Bucket, ErrorKind, Fault, SchemaId, Table};
+use wadi_store::shard::{AppendError, Appended, Part, Stamp};
+
+use crate::app::Gateway;
+use crate::problem::{Problem, SideEffects};
+
+/// Where the rows of one bucket went.
+#[derive(Clone, Debug, Serialize)]
+pub struct WrittenRange {
+    partition: String,
+    bucket: u32,
+    base_offset: u64,
+    last_offset: u64,
+}
+
+/// What became of the rows of a request.
+#[derive(Debug, Default)]
+pub struct Written {
+    /// By bucket.
+    pub offsets: Vec<WrittenRange>,
+    /// Longest wait of a part for its PUT to begin.
+    pub queued: Duration,
+    /// Longest PUT.
+    pub put: Duration,
+}
+
+/// Writes rows of a table's newest schema. Without rows nothing happens.
+pub async fn write(
+    gateway: &Gateway,
+    table: &Table,
+    rows: RecordBatch,
+    stamp: Option<Stamp>,
+) -> Result<Written, Problem> {
+    if rows.num_rows() == 0 {
+        return Ok(Written::default());
+    }
+    let parts = parts(gateway, table, rows, stamp.as_ref()).await?;
+    let (schema, compression) = (table.schema().id(), table.options.compression());
+    let outcomes = join_all(parts.into_iter().map(|(bucket, rows)| {
+        let part = Sending { bucket: table.bucket(bucket), schema, compression, rows, stamp: stamp.clone() };
+        part.send(gateway)
+    }));
+    combine(outcomes.await)
+}
+
+async fn parts(
+    gateway: &Gateway,
+    table: &Table,
+    rows: RecordBatch,
+    stamp: Option<&Stamp>,
+) -> Result<Vec<(u32, RecordBatch)>, Problem> {
+    if table.bucket_key.is_empty() || table.buckets == 1 {
+        let bucket = match stamp {
+            _ if table.buckets == 1 => 0,
+            // A retry must meet its first try.
+            Some(stamp) => bucket_of_producer(&stamp.producer, stamp.sequence, table.buckets),
+            None => gateway.turn() % table.buckets,
+        };
+        return Ok(vec![(bucket, rows)]);
+    }
+    let (function, columns, buckets) = (table.bucket_function(), table.bucket_columns(), table.buckets);
+    let work = move || {
+        let of_rows = function.buckets_of(&rows, &columns, buckets).map_err(Problem::from)?;
+        split(rows, &of_rows).map_err(|e| Problem::new(ErrorKind::Internal, "internal", e.to_string()))
+    };
+    let parts = gateway.host().context().cpu.run(work).await;
+    parts.unwrap_or_else(|| Err(Problem::new(ErrorKind::Internal, "internal", "splitting the rows panicked")))
+}
+
+/// A part on its way to its shard.
+struct Sending {
+    bucket: Bucket,
+    schema: SchemaId,
+    compression: LogCompression,
+    rows: RecordBatch,
+    stamp: Option<Stamp>,
+}
+
+/// Why a part was not written, or not certainly.
+#[derive(Debug)]
+enum Failed {
+    Append(AppendError),
+    NotOpen(wadi_store::host::NotOpen),
+}
+
+impl Failed {
+    fn fault(&self) -> &dyn Fault {
+        match self {
+            Failed::Append(e) => e,
+            Failed::NotOpen(e) => e,
+        }
+    }
+}
+
+impl Sending {
+    async fn send(self, gateway: &Gateway) -> (Bucket, Result<Appended, Failed>) {
+        let deadline = Instant::now() + gateway.limits().patience;
+        loop {
+            let patience = deadline.saturating_duration_since(Instant::now());
+            let shard = match gateway.host().shard_of(&self.bucket, patience).await {
+                Ok(shard) => shard,
+                Err(error) => return (self.bucket, Err(Failed::NotOpen(error))),
+            };
+            let part = Part {
+                bucket: self.bucket,
+                schema: self.schema,
+                compression: self.compression,
+                rows: self.rows.clone(),
+                stamp: self.stamp.clone(),
+            };
+            match shard.append(part).await {
+                Ok(appended) => return (self.bucket, Ok(appended)),
+                // Definitely not written, and the shard will be open again, here or elsewhere.
+                Err(AppendError::NotOwned) if Instant::now() < deadline => {
+                    tokio::time::sleep(Duration::from_millis(20)).await;
+                }
+                Err(error) => return (self.bucket, Err(Failed::Append(error))),
+            }
+        }
+    }
+}
+
+fn combine(outcomes: Vec<(Bucket, Result<Appended, Failed>)>) -> Result<Written, Problem> {
+    let mut written = Written::default();
+    let mut failed: BTreeMap<u32, Failed> = BTreeMap::new();
+    for (bucket, outcome) in outcomes {
+        match outcome {
+            Ok(appended) => {
+                let base_offset = appended.base_offset.0;
+                let last_offset = base_offset + u64::from(appended.rows).saturating_sub(1);
+                let partition = String::new();
+                written.offsets.push(WrittenRange {
+                    partition,
+                    bucket: bucket.bucket,
+                    base_offset,
+                    last_offset,
+                });
+                written.queued = written.queued.max(appended.queued);
+                written.put = written.put.max(appended.put);
+            }
+            Err(error) => {
+                failed.insert(bucket.bucket, error);
+            }
+        }
+    }
+    let Some(worst) = failed.values().max_by_key(|f| gravity(f.fault().kind())) else { return Ok(written) };
+    let fault = worst.fault();
+    if fault.kind() == ErrorKind::OutcomeUnknown {
+        return Err(problem_of(worst).with("offsets", written.offsets));
+    }
+    if written.offsets.is_empty() {
+        return Err(problem_of(worst));
+    }
+    let detail = format!(
+        "the rows of {} bucket(s) are written, those of bucket {} are not: {fault}; send the same request with the \
+         same key again to complete it",
+        written.offsets.len(),
+        failed.keys().map(u32::to_string).collect::<Vec<_>>().join(", ")
+    );
+    let problem = Problem::new(ErrorKind::Unavailable, "partially_written", detail);
+    Err(problem.side_effects(SideEffects::Partial).with("offsets", written.offsets))
+}
+
+/// Which of several failures the client must hear of: what it cannot know first, what it must not repeat next.
+fn gravity(kind: ErrorKind) -> u8 {
+    match kind {
+        ErrorKind::OutcomeUnknown => 3,
+        ErrorKind::Internal => 2,
+        kind if kind.is_retryable() => 0,
+        _ => 1,
+    }
+}
+
+fn problem_of(failed: &Failed) -> Problem {
+    let fault = failed.fault();
+    Problem::new(fault.kind(), fault.code(), fault.to_string())
+}
+
+/// The producer's name as part of a stamp.
+pub fn stamp(producer: &str, sequence: u64, fingerprint: u64, once: bool) -> Stamp {
+    Stamp { producer: Arc::from(producer), sequence, fingerprint, once }
+}

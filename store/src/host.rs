@@ -1,0 +1,367 @@
+//! The host of a gateway's shards: claims them, takes them over, watches them, and claims anew what ended.
+//!
+//! One session in the meta store stands for the gateway's life. In it, one keeper per shard runs the cycle: claim,
+//! take over, serve until the shard ends, give the claim back, again. When the session is lost all shards of it end;
+//! a new session begins without claims.
+//!
+//! Every gateway claims every shard that has no owner. How shards spread over several gateways is decided above, by
+//! assignment; until then the first gateway has all, and another takes over what it loses.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::RwLock;
+use serde::{Deserialize, Serialize};
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep};
+use wadi_meta::{Compare, MetaErrorKind, MetaStore, Revision, Session, Txn, TxnOutcome};
+use wadi_model::{Bucket, ErrorKind, Fault, ShardId, Token};
+
+use crate::claim::Claim;
+use crate::cluster::Cluster;
+use crate::context::Context;
+use crate::shard::{Ended, Shard, TakeoverError, take_over};
+use crate::task::{self, Owned};
+
+/// Between two tries of something that failed.
+const PAUSE: Duration = Duration::from_millis(200);
+
+/// How long a keeper waits for another owner to go before it looks again by itself.
+const LOOK_AGAIN: Duration = Duration::from_secs(5);
+
+/// Who owns a shard, as the meta store says it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Owner {
+    /// The gateway's id.
+    pub gateway: String,
+    /// Where it answers.
+    pub address: String,
+    /// Chosen anew for each claim, so that a claim with an unknown outcome is recognised.
+    pub nonce: String,
+}
+
+/// A shard as this gateway sees it.
+#[derive(Clone, Debug, Serialize)]
+pub struct ShardStatus {
+    /// The shard.
+    pub shard: ShardId,
+    /// Whether it is open here.
+    pub open: bool,
+    /// The fencing token, if it is open here.
+    pub token: Option<Token>,
+    /// What happened last, if it is not open here.
+    pub note: Option<String>,
+}
+
+/// The shard is not open here.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("shard {shard} is not open at this gateway: {note}")]
+pub struct NotOpen {
+    /// The shard.
+    pub shard: ShardId,
+    /// What happened last.
+    pub note: String,
+}
+
+impl Fault for NotOpen {
+    fn kind(&self) -> ErrorKind {
+        ErrorKind::Unavailable
+    }
+
+    fn code(&self) -> &'static str {
+        "shard_not_open"
+    }
+}
+
+/// The shards of one gateway. Clones are the same host.
+#[derive(Clone, Debug)]
+pub struct Host {
+    inner: Arc<Inner>,
+    keeper: Arc<Owned>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    context: Context,
+    meta: Arc<dyn MetaStore>,
+    cluster: Cluster,
+    gateway: String,
+    address: String,
+    places: RwLock<BTreeMap<ShardId, Place>>,
+    /// Moves whenever a shard opens or ends.
+    moved: watch::Sender<u64>,
+    stopping: watch::Sender<bool>,
+    stopped: watch::Sender<bool>,
+    /// Set when this process must end: another one has taken its meta store.
+    fenced: watch::Sender<Option<String>>,
+}
+
+#[derive(Clone, Debug)]
+enum Place {
+    Open(Shard),
+    Closed(String),
+}
+
+impl Host {
+    /// Begins to claim shards. `address` is where other gateways reach this one.
+    pub fn start(context: Context, meta: Arc<dyn MetaStore>, cluster: Cluster, address: String) -> Host {
+        let waiting = |shard| (ShardId(shard), Place::Closed("it was not claimed yet".into()));
+        let inner = Arc::new(Inner {
+            gateway: format!("{:016x}", context.env.random()),
+            places: RwLock::new((0..cluster.shards).map(waiting).collect()),
+            context,
+            meta,
+            cluster,
+            address,
+            moved: watch::Sender::new(0),
+            stopping: watch::Sender::new(false),
+            stopped: watch::Sender::new(false),
+            fenced: watch::Sender::new(None),
+        });
+        let keeper = Arc::new(Owned::spawn(live(inner.clone())));
+        Host { inner, keeper }
+    }
+
+    /// The surroundings of the shards.
+    pub fn context(&self) -> &Context {
+        &self.inner.context
+    }
+
+    /// The cluster.
+    pub fn cluster(&self) -> &Cluster {
+        &self.inner.cluster
+    }
+
+    /// The gateway's id.
+    pub fn gateway(&self) -> &str {
+        &self.inner.gateway
+    }
+
+    /// The open shard of a bucket; waits up to `patience` for one that is opening.
+    pub async fn shard_of(&self, bucket: &Bucket, patience: Duration) -> Result<Shard, NotOpen> {
+        let id = bucket.shard(self.inner.cluster.shards);
+        let deadline = Instant::now() + patience;
+        let mut moved = self.inner.moved.subscribe();
+        loop {
+            moved.borrow_and_update();
+            let note = match self.inner.places.read().get(&id) {
+                Some(Place::Open(shard)) if !shard.has_ended() => return Ok(shard.clone()),
+                Some(Place::Closed(note)) => note.clone(),
+                Some(Place::Open(_)) => "it has just ended".to_owned(),
+                None => "there is no such shard".to_owned(),
+            };
+            match tokio::time::timeout_at(deadline, moved.changed()).await {
+                Ok(Ok(())) => {}
+                _ => return Err(NotOpen { shard: id, note }),
+            }
+        }
+    }
+
+    /// All shards of the cluster as this gateway sees them.
+    pub fn status(&self) -> Vec<ShardStatus> {
+        let status = |(shard, place): (&ShardId, &Place)| match place {
+            Place::Open(open) => {
+                ShardStatus { shard: *shard, open: !open.has_ended(), token: Some(open.token()), note: None }
+            }
+            Place::Closed(note) => {
+                ShardStatus { shard: *shard, open: false, token: None, note: Some(note.clone()) }
+            }
+        };
+        self.inner.places.read().iter().map(status).collect()
+    }
+
+    /// Whether every shard is open here.
+    pub fn is_ready(&self) -> bool {
+        self.status().iter().all(|s| s.open)
+    }
+
+    /// Waits until this process must end because another one has taken its place, and says why.
+    pub async fn fenced(&self) -> String {
+        let mut fenced = self.inner.fenced.subscribe();
+        match fenced.wait_for(Option::is_some).await {
+            Ok(why) => why.clone().unwrap_or_default(),
+            Err(_) => std::future::pending().await,
+        }
+    }
+
+    /// Gives all shards up in good order and ends the session.
+    pub async fn shutdown(&self) {
+        let mut stopped = self.inner.stopped.subscribe();
+        self.inner.stopping.send_replace(true);
+        // Only an aborted keeper drops the sender, and then nothing is open any more.
+        let _ = stopped.wait_for(|stopped| *stopped).await;
+        let _ = &self.keeper;
+    }
+}
+
+impl Inner {
+    fn is_stopping(&self) -> bool {
+        *self.stopping.borrow()
+    }
+
+    async fn until_stopping(&self) {
+        let mut stopping = self.stopping.subscribe();
+        if stopping.wait_for(|s| *s).await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    }
+
+    fn place(&self, shard: ShardId, place: Place) {
+        self.places.write().insert(shard, place);
+        let open = self.places.read().values().filter(|p| matches!(p, Place::Open(_))).count();
+        self.context.metrics.owned_shards.set(open as i64);
+        self.moved.send_modify(|n| *n += 1);
+    }
+}
+
+/// The gateway's life: one session after the other.
+async fn live(inner: Arc<Inner>) {
+    while !inner.is_stopping() {
+        match inner.meta.session(inner.context.settings.lease_ttl).await {
+            Ok(session) => live_in(&inner, session).await,
+            Err(error) => {
+                if error.kind() == MetaErrorKind::Fenced {
+                    inner.fenced.send_replace(Some(error.to_string()));
+                    return;
+                }
+                tracing::warn!(%error, "no session; trying again");
+                sleep(PAUSE).await;
+            }
+        }
+    }
+    inner.stopped.send_replace(true);
+}
+
+async fn live_in(inner: &Arc<Inner>, session: Arc<dyn Session>) {
+    let shards = 0..inner.cluster.shards;
+    let keepers: Vec<_> =
+        shards.map(|shard| task::spawn(keep(inner.clone(), ShardId(shard), session.clone()))).collect();
+    tokio::select! {
+        () = session.lost() => tracing::warn!("the session in the meta store was lost"),
+        () = inner.until_stopping() => {}
+    }
+    for keeper in keepers {
+        // A keeper ends by itself once the session is lost or the host stops.
+        let _ = keeper.await;
+    }
+    if let Err(error) = session.close().await {
+        if error.kind() == MetaErrorKind::Fenced {
+            inner.fenced.send_replace(Some(error.to_string()));
+        }
+        tracing::debug!(%error, "the session did not close cleanly");
+    }
+}
+
+/// Keeps one shard for as long as the session lives.
+async fn keep(inner: Arc<Inner>, shard: ShardId, session: Arc<dyn Session>) {
+    let key = format!("shards/{shard}/owner");
+    while !session.is_lost() && !inner.is_stopping() {
+        let revision = match claim(&inner, &key, session.as_ref()).await {
+            Ok(Claimed::Ours(revision)) => revision,
+            Ok(Claimed::Theirs { owner, seen }) => {
+                inner.place(
+                    shard,
+                    Place::Closed(format!("gateway {} at {} has it", owner.gateway, owner.address)),
+                );
+                wait_for_change(&inner, &key, seen, session.as_ref()).await;
+                continue;
+            }
+            Err(error) => {
+                if error.kind() == MetaErrorKind::Fenced {
+                    inner.fenced.send_replace(Some(error.to_string()));
+                    return;
+                }
+                inner.place(shard, Place::Closed(format!("it could not be claimed: {error}")));
+                sleep(PAUSE).await;
+                continue;
+            }
+        };
+        let claim = Claim::new(shard, inner.cluster.token(revision), session.clone());
+        let note = serve(&inner, &claim).await;
+        claim.give_up();
+        inner.place(shard, Place::Closed(note));
+        let give_back = Txn::new().when(Compare::created(&key, revision)).delete(&key);
+        if let Err(error) = inner.meta.txn(give_back).await {
+            tracing::debug!(%shard, %error, "the claim was not given back; it ends with the session");
+        }
+        if !inner.is_stopping() {
+            sleep(PAUSE).await;
+        }
+    }
+}
+
+/// Opens a claimed shard and serves it until it ends. Says why it ended.
+async fn serve(inner: &Inner, claim: &Claim) -> String {
+    let shard = match take_over(&inner.context, claim).await {
+        Ok(shard) => shard,
+        Err(error) => {
+            match &error {
+                TakeoverError::Damaged(_) => {
+                    tracing::error!(shard = %claim.shard(), %error, "a shard cannot be opened")
+                }
+                _ => tracing::warn!(shard = %claim.shard(), %error, "a takeover did not succeed"),
+            }
+            return error.to_string();
+        }
+    };
+    tracing::info!(shard = %claim.shard(), token = %claim.token(), "shard open");
+    inner.place(claim.shard(), Place::Open(shard.clone()));
+    let ended = tokio::select! {
+        ended = shard.ended() => ended,
+        () = claim.session().lost() => {
+            shard.abandon("the session was lost").await;
+            shard.ended().await
+        }
+        () = inner.until_stopping() => {
+            shard.release().await;
+            shard.ended().await
+        }
+    };
+    match ended {
+        Ended::Released => "it was released".to_owned(),
+        Ended::Poisoned(why) => why,
+    }
+}
+
+enum Claimed {
+    Ours(Revision),
+    Theirs { owner: Owner, seen: Revision },
+}
+
+async fn claim(inner: &Inner, key: &str, session: &dyn Session) -> Result<Claimed, wadi_meta::MetaError> {
+    let nonce = format!("{:032x}", inner.context.env.unique());
+    let owner = Owner { gateway: inner.gateway.clone(), address: inner.address.clone(), nonce };
+    // Writing three strings as JSON cannot fail.
+    let value = serde_json::to_vec(&owner).unwrap_or_default();
+    let txn = Txn::new().when(Compare::absent(key)).put_in(session.id(), key, value);
+    let holder = match inner.meta.txn(txn).await {
+        Ok(TxnOutcome::Committed(revision)) => return Ok(Claimed::Ours(revision)),
+        Ok(TxnOutcome::Refused(found)) => found.into_iter().flatten().next(),
+        // It may have been done: the nonce tells.
+        Err(error) if error.kind() == MetaErrorKind::Unknown => inner.meta.get(key).await?,
+        Err(error) => return Err(error),
+    };
+    let Some(holder) = holder else { return Box::pin(claim(inner, key, session)).await };
+    let unreadable = Owner { gateway: "unknown".into(), address: "unknown".into(), nonce: String::new() };
+    let found: Owner = serde_json::from_slice(&holder.value).unwrap_or(unreadable);
+    if found.nonce == owner.nonce {
+        return Ok(Claimed::Ours(holder.created));
+    }
+    Ok(Claimed::Theirs { owner: found, seen: holder.modified })
+}
+
+async fn wait_for_change(inner: &Inner, key: &str, seen: Revision, session: &dyn Session) {
+    let change = async {
+        match inner.meta.watch(key, seen).await {
+            Ok(mut watch) => drop(watch.next().await),
+            Err(_) => sleep(LOOK_AGAIN).await,
+        }
+    };
+    tokio::select! {
+        () = change => {}
+        () = sleep(LOOK_AGAIN) => {}
+        () = session.lost() => {}
+        () = inner.until_stopping() => {}
+    }
+}

@@ -1,0 +1,82 @@
+//! The keys and values of a shard's SlateDB database, one file per kind.
+//!
+//! The first byte of a key is its kind, so that each kind is one range. Numbers in keys are big endian, so that the
+//! order of keys is the order of what they name.
+//!
+//! | kind | key | value |
+//! | --- | --- | --- |
+//! | `a` applied | | log position, token and put id of the last applied object |
+//! | `h` high watermark | table, partition, bucket | high watermark, log start, last time |
+//! | `i` index | table, partition, bucket, last offset | the chunks that end there, by object |
+//! | `o` object | log position | the object's footer |
+//! | `p` producer | table, partition, bucket, producer | its newest requests with their offsets |
+
+use bytes::{BufMut, Bytes, BytesMut};
+use wadi_model::{Bucket, PartitionId, TableId};
+
+pub mod applied;
+pub mod index;
+pub mod object;
+pub mod producer;
+pub mod watermark;
+
+/// What a kind's first byte is.
+mod kind {
+    pub(super) const APPLIED: u8 = b'a';
+    pub(super) const WATERMARK: u8 = b'h';
+    pub(super) const INDEX: u8 = b'i';
+    pub(super) const OBJECT: u8 = b'o';
+    pub(super) const PRODUCER: u8 = b'p';
+}
+
+/// A stored key or value that is not what its kind should be.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("damaged {kind} entry in the shard's database: {why}")]
+pub struct DamagedEntry {
+    kind: &'static str,
+    why: String,
+}
+
+fn damaged(kind: &'static str, why: impl ToString) -> DamagedEntry {
+    DamagedEntry { kind, why: why.to_string() }
+}
+
+/// The key of a kind and a bucket, with room for `more` bytes.
+fn bucket_key(kind: u8, bucket: &Bucket, more: usize) -> BytesMut {
+    let mut key = BytesMut::with_capacity(21 + more);
+    key.put_u8(kind);
+    key.put_u64(bucket.table.0);
+    key.put_u64(bucket.partition.0);
+    key.put_u32(bucket.bucket);
+    key
+}
+
+/// Splits a key of [`bucket_key`] into its bucket and what follows.
+fn split_bucket<'a>(what: &'static str, kind: u8, key: &'a [u8]) -> Result<(Bucket, &'a [u8]), DamagedEntry> {
+    let (head, rest) = key.split_first_chunk::<21>().ok_or_else(|| damaged(what, "its key is too short"))?;
+    if head[0] != kind {
+        return Err(damaged(what, "its key is of another kind"));
+    }
+    let eight = |at: usize| {
+        let mut word = [0; 8];
+        word.copy_from_slice(&head[at..at + 8]);
+        u64::from_be_bytes(word)
+    };
+    let bucket = u32::from_be_bytes([head[17], head[18], head[19], head[20]]);
+    Ok((Bucket { table: TableId(eight(1)), partition: PartitionId(eight(9)), bucket }, rest))
+}
+
+/// All keys of a kind.
+fn all_of(kind: u8) -> Bytes {
+    Bytes::copy_from_slice(&[kind])
+}
+
+#[cfg(test)]
+fn any_bucket() -> impl proptest::strategy::Strategy<Value = Bucket> {
+    use proptest::prelude::*;
+    (any::<u64>(), any::<u64>(), any::<u32>()).prop_map(|(table, partition, bucket)| Bucket {
+        table: TableId(table),
+        partition: PartitionId(partition),
+        bucket,
+    })
+}

@@ -1,0 +1,92 @@
+//! Where a bucket's rows lie: one entry for each bucket and group of log objects, found by its last offset.
+
+use bytes::{BufMut, Bytes};
+use prost::Message;
+use wadi_model::{Bucket, LogSeq, Offset};
+
+use super::{DamagedEntry, bucket_key, damaged, kind, split_bucket};
+
+/// The chunks of one bucket in one group of log objects, by offset.
+#[derive(Clone, PartialEq, Message)]
+pub struct IndexEntry {
+    /// Side by side, without gap.
+    #[prost(message, repeated, tag = "1")]
+    pub chunks: Vec<IndexedChunk>,
+}
+
+/// A chunk's place.
+#[derive(Clone, Copy, PartialEq, Eq, Message)]
+pub struct IndexedChunk {
+    /// The log object.
+    #[prost(uint64, tag = "1")]
+    pub seq: u64,
+    /// Its position in the object's footer.
+    #[prost(uint32, tag = "2")]
+    pub position: u32,
+    /// The offset of its first row.
+    #[prost(uint64, tag = "3")]
+    pub base_offset: u64,
+    /// Its rows.
+    #[prost(uint32, tag = "4")]
+    pub rows: u32,
+    /// The `_timestamp` of its last row.
+    #[prost(int64, tag = "5")]
+    pub time: i64,
+}
+
+impl IndexedChunk {
+    /// The log object.
+    pub fn log_seq(&self) -> LogSeq {
+        LogSeq(self.seq)
+    }
+
+    /// The offset behind the last row.
+    pub fn end(&self) -> Offset {
+        Offset(self.base_offset.saturating_add(u64::from(self.rows)))
+    }
+}
+
+/// The key of the entry whose last row has this offset.
+pub fn key(bucket: &Bucket, last: Offset) -> Bytes {
+    let mut key = bucket_key(kind::INDEX, bucket, 8);
+    key.put_u64(last.0);
+    key.freeze()
+}
+
+/// The keys of all entries that hold `from` or later rows: the first one is where `from` lies.
+pub fn from(bucket: &Bucket, from: Offset) -> std::ops::RangeInclusive<Bytes> {
+    key(bucket, from)..=key(bucket, Offset(u64::MAX))
+}
+
+/// Reads an entry: its bucket, last offset and chunks.
+pub fn decode(key: &[u8], value: &[u8]) -> Result<(Bucket, Offset, IndexEntry), DamagedEntry> {
+    let (bucket, rest) = split_bucket("index", kind::INDEX, key)?;
+    let last = rest.try_into().map_err(|_| damaged("index", "its key has no offset"))?;
+    let entry = IndexEntry::decode(value).map_err(|e| damaged("index", e))?;
+    Ok((bucket, Offset(u64::from_be_bytes(last)), entry))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::super::any_bucket;
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn entries_read_back(bucket in any_bucket(), last in any::<u64>(), seq in any::<u64>(), rows in any::<u32>()) {
+            let chunk = IndexedChunk { seq, position: 3, base_offset: last / 2, rows, time: -1 };
+            let entry = IndexEntry { chunks: vec![chunk] };
+            let read = decode(&key(&bucket, Offset(last)), &entry.encode_to_vec()).unwrap();
+            prop_assert_eq!(read, (bucket, Offset(last), entry));
+        }
+
+        #[test]
+        fn keys_are_in_the_order_of_buckets_and_offsets(
+            a in (any_bucket(), any::<u64>()), b in (any_bucket(), any::<u64>())
+        ) {
+            prop_assert_eq!(a.cmp(&b), key(&a.0, Offset(a.1)).cmp(&key(&b.0, Offset(b.1))));
+        }
+    }
+}

@@ -1,0 +1,20 @@
+//! The footers of applied log objects, so that a read needs no request for them.
+
+use bytes::{BufMut, Bytes, BytesMut};
+use wadi_model::LogSeq;
+
+use super::{DamagedEntry, damaged, kind};
+use crate::container::Footer;
+
+/// The key of a log object.
+pub fn key(seq: LogSeq) -> Bytes {
+    let mut key = BytesMut::with_capacity(9);
+    key.put_u8(kind::OBJECT);
+    key.put_u64(seq.0);
+    key.freeze()
+}
+
+/// Reads the footer.
+pub fn decode(value: &[u8]) -> Result<Footer, DamagedEntry> {
+    Footer::decode(value).map_err(|e| damaged("object", e))
+}

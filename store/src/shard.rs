@@ -1,0 +1,152 @@
+//! An open shard: appends in order, durable before they are acked; reads of what is durable.
+//!
+//! One [`actor`] per shard orders everything that changes it and never waits for storage. Around it:
+//!
+//! * [`encode`] turns rows into chunks on the CPU pool, [`flush`] makes an object of them and PUTs it, one at a time;
+//! * [`producers`] remembers requests, so that a retry finds its first try (L3);
+//! * [`group`] gathers confirmed changes and brings them to SlateDB, one write for many objects;
+//! * [`view`] is what readers see: only durable rows ever enter it (L4); [`read`] serves log reads from it;
+//! * [`takeover`] opens a shard after its claim, fencing all earlier owners (F1, L1).
+
+use std::sync::Arc;
+
+use slatedb::Db;
+use tokio::sync::{mpsc, oneshot, watch};
+use wadi_model::{Bucket, LogSeq, Offset, Token};
+
+use crate::claim::Claim;
+use crate::context::Context;
+use actor::Command;
+use view::View;
+
+pub use part::{AppendError, Appended, Part, Stamp};
+pub use read::{LogAnswer, LogRead, LogReadError, Piece};
+pub use takeover::{TakeoverError, take_over};
+pub use view::Bounds;
+
+mod actor;
+mod encode;
+mod flush;
+mod group;
+mod open;
+mod part;
+pub mod producers;
+mod read;
+mod takeover;
+#[cfg(test)]
+mod tests;
+mod view;
+
+/// Commands that may wait for the actor. Parts hold their share of the memory budget while they wait.
+const COMMANDS: usize = 1024;
+
+/// Why a shard is no longer served here.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// It was given up in good order: everything acked is durable, nothing is in doubt.
+    Released,
+    /// An outcome is unknown, the lease was lost, or another owner was met. A new claim takes over.
+    Poisoned(String),
+}
+
+/// A handle of an open shard. Clones are the same shard.
+#[derive(Clone, Debug)]
+pub struct Shard {
+    shared: Arc<Shared>,
+    commands: mpsc::Sender<Command>,
+}
+
+/// What the actor and the readers share.
+struct Shared {
+    context: Context,
+    claim: Claim,
+    db: Db,
+    view: View,
+    /// The newest confirmed log position; readers at the tail wait for it to move.
+    confirmed: watch::Sender<LogSeq>,
+    /// Set once, when the actor ends.
+    ended: watch::Sender<Option<Ended>>,
+}
+
+impl std::fmt::Debug for Shared {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Shared").field("claim", &self.claim).finish_non_exhaustive()
+    }
+}
+
+impl Shard {
+    /// The claim under which it is open.
+    pub fn claim(&self) -> &Claim {
+        &self.shared.claim
+    }
+
+    /// The fencing token.
+    pub fn token(&self) -> Token {
+        self.shared.claim.token()
+    }
+
+    /// Appends a part and waits until it is durable and readable.
+    ///
+    /// If the caller goes away the part may still be written; its producer finds out by sending it again.
+    pub async fn append(&self, part: Part) -> Result<Appended, AppendError> {
+        let context = &self.shared.context;
+        let raw = part.rows.get_array_memory_size();
+        if raw > context.settings.object_bytes {
+            return Err(AppendError::TooLarge { bytes: raw, limit: context.settings.object_bytes });
+        }
+        let share = context.memory.try_take(raw).ok_or(AppendError::Overloaded)?;
+        let prepared = encode::prepare(context, part, raw).await?;
+        let (reply, answer) = oneshot::channel();
+        let append = Command::Append { part: prepared, share, reply };
+        self.commands.send(append).await.map_err(|_| AppendError::NotOwned)?;
+        answer.await.map_err(|_| AppendError::OutcomeUnknown)?
+    }
+
+    /// The ends of a bucket's log.
+    pub fn bounds(&self, bucket: &Bucket) -> Bounds {
+        self.shared.view.bounds(bucket)
+    }
+
+    /// Reads a bucket's log.
+    pub async fn read(&self, request: &LogRead<'_>) -> Result<LogAnswer, LogReadError> {
+        read::read(&self.shared, request).await
+    }
+
+    /// The first offset whose row was flushed at `time` (milliseconds since 1970) or later.
+    pub async fn offset_at(&self, bucket: &Bucket, time: i64) -> Result<Offset, LogReadError> {
+        read::offset_at(&self.shared, bucket, time).await
+    }
+
+    /// Changes whenever rows of the shard become readable, and closes when the shard ends.
+    pub fn changes(&self) -> watch::Receiver<LogSeq> {
+        self.shared.confirmed.subscribe()
+    }
+
+    /// Why the shard ended; waits until it does.
+    pub async fn ended(&self) -> Ended {
+        let mut ended = self.shared.ended.subscribe();
+        match ended.wait_for(Option::is_some).await {
+            Ok(reason) => reason.clone().unwrap_or(Ended::Released),
+            Err(_) => Ended::Poisoned("its actor died".into()),
+        }
+    }
+
+    /// Whether the shard has ended.
+    pub fn has_ended(&self) -> bool {
+        self.shared.ended.borrow().is_some()
+    }
+
+    /// Ends the shard at once; what is not acked stays in doubt.
+    pub async fn abandon(&self, why: &'static str) {
+        self.shared.claim.give_up();
+        // If the actor is gone the shard has ended already.
+        let _ = self.commands.send(Command::Abandon(why)).await;
+    }
+
+    /// Takes no more appends, flushes what waits, brings everything to SlateDB, and ends.
+    pub async fn release(&self) {
+        // If the actor is gone there is nothing left to release.
+        let _ = self.commands.send(Command::Release).await;
+        self.ended().await;
+    }
+}

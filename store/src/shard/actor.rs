@@ -1,0 +1,471 @@
+//! The actor: the one place where a shard's order is made.
+//!
+//! It never waits for storage. Flushes, loads and database writes run as tasks and come back as commands.
+//!
+//! | step | what holds after it |
+//! | --- | --- |
+//! | append | the part has offsets in the open object; nothing is readable |
+//! | flush due | one object is on its way; no other PUT of the shard is |
+//! | flushed, durable, claim live | published, remembered, acked, in that order (F1, L1, L4) |
+//! | flushed, anything else | poisoned: parts of the object are in doubt, later ones definitely not written (L2) |
+//!
+//! After poison nothing of this shard is acked or read any more; the host gives the claim back and claims anew.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+use wadi_model::{Bucket, LogSeq, Offset};
+
+use super::encode::Prepared;
+use super::flush::{FlushResult, Flushed, flush};
+use super::group::{Group, requests_in};
+use super::open::{OpenObjects, Reply, Slot};
+use super::part::{AppendError, Appended};
+use super::producers::{Lifetimes, ProducerKey, Producers, Verdict};
+use super::{COMMANDS, Ended, Shard, Shared};
+use crate::container::{Header, Kind};
+use crate::context::Share;
+use crate::database;
+use crate::keys::producer::{self, ProducerEntry};
+use crate::task;
+
+/// What the actor is told.
+#[derive(Debug)]
+pub(super) enum Command {
+    /// A part wants to be appended.
+    Append { part: Prepared, share: Share, reply: Reply },
+    /// A flush has ended.
+    Flushed(Box<Flushed>),
+    /// A producer was loaded, or could not be.
+    Loaded { key: ProducerKey, entry: Result<Option<ProducerEntry>, String> },
+    /// A group was written, or could not be.
+    GroupWritten(Result<LogSeq, String>),
+    /// The memtable was flushed up to a position, or could not be.
+    MemtableFlushed(Result<LogSeq, String>),
+    /// The shard is to be given up in good order.
+    Release,
+    /// The shard is to be given up at once.
+    Abandon(&'static str),
+}
+
+/// A part that waits for its producer to be loaded.
+#[derive(Debug)]
+struct Parked {
+    part: Prepared,
+    share: Share,
+    reply: Reply,
+}
+
+/// Where the log and the database stand when the actor begins.
+#[derive(Debug)]
+pub(super) struct Start {
+    /// The next log position.
+    pub next_seq: LogSeq,
+    /// The database is the fold of the log up to here.
+    pub applied: LogSeq,
+    /// The database is durable up to here.
+    pub flushed: LogSeq,
+    /// The highest `_timestamp` so far.
+    pub time: i64,
+    /// The next offset of each bucket.
+    pub next_offsets: BTreeMap<Bucket, Offset>,
+}
+
+struct Actor {
+    shared: Arc<Shared>,
+    own: mpsc::WeakSender<Command>,
+    next_seq: LogSeq,
+    next_offsets: BTreeMap<Bucket, Offset>,
+    time: i64,
+    open: OpenObjects,
+    put_in_flight: bool,
+    last_flush: Option<Instant>,
+    /// A moving mean of a chunk's size, which decides the linger.
+    mean_chunk: usize,
+    producers: Producers<Parked>,
+    group: Group,
+    group_in_flight: bool,
+    applied: LogSeq,
+    flushed: LogSeq,
+    memtable_in_flight: bool,
+    /// When the oldest write that is only in the memtable was made.
+    unflushed_since: Option<Instant>,
+    releasing: bool,
+}
+
+/// Starts the actor of a shard that was just taken over.
+pub(super) fn start(shared: Arc<Shared>, start: Start) -> Shard {
+    let (commands, inbox) = mpsc::channel(COMMANDS);
+    let settings = &shared.context.settings;
+    let lifetimes = Lifetimes { producer: settings.producer_ttl, key: settings.key_ttl };
+    let actor = Actor {
+        own: commands.downgrade(),
+        next_seq: start.next_seq,
+        next_offsets: start.next_offsets,
+        time: start.time,
+        open: OpenObjects::default(),
+        put_in_flight: false,
+        last_flush: None,
+        mean_chunk: usize::MAX,
+        producers: Producers::new(lifetimes),
+        group: Group::new(),
+        group_in_flight: false,
+        applied: start.applied,
+        flushed: start.flushed,
+        memtable_in_flight: false,
+        unflushed_since: (start.applied > start.flushed).then(Instant::now),
+        releasing: false,
+        shared: shared.clone(),
+    };
+    task::spawn(actor.run(inbox));
+    Shard { shared, commands }
+}
+
+impl Actor {
+    async fn run(mut self, mut inbox: mpsc::Receiver<Command>) {
+        let ended = loop {
+            let wake = self.next_timer();
+            let step = tokio::select! {
+                biased;
+                command = inbox.recv() => match command {
+                    Some(command) => self.step(command),
+                    None => break Ended::Poisoned("all its handles are gone".into()),
+                },
+                () = sleep_until(wake) => Ok(()),
+            };
+            match step.and_then(|()| self.timers()) {
+                Ok(false) => {}
+                Ok(true) => break Ended::Released,
+                Err(why) => break Ended::Poisoned(why),
+            }
+        };
+        self.end(ended, inbox);
+    }
+
+    /// Takes one command. An error poisons the shard.
+    fn step(&mut self, command: Command) -> Result<(), String> {
+        match command {
+            Command::Append { part, share, reply } => self.append(part, share, reply),
+            Command::Flushed(flushed) => return self.flushed(*flushed),
+            Command::Loaded { key, entry } => self.loaded(key, entry),
+            Command::GroupWritten(written) => {
+                self.group_in_flight = false;
+                self.applied = written?;
+                self.shared.view.applied(self.applied);
+                self.producers.trim(self.applied);
+                self.unflushed_since.get_or_insert_with(Instant::now);
+            }
+            Command::MemtableFlushed(flushed) => {
+                self.memtable_in_flight = false;
+                self.flushed = flushed?;
+                self.unflushed_since = (self.applied > self.flushed).then(Instant::now);
+            }
+            Command::Release => self.releasing = true,
+            Command::Abandon(why) => return Err(why.to_owned()),
+        }
+        Ok(())
+    }
+
+    // ---- appending
+
+    fn append(&mut self, part: Prepared, share: Share, reply: Reply) {
+        let answer = |reply: Reply, answer| drop(reply.send(answer));
+        if self.releasing {
+            return answer(reply, Err(AppendError::NotOwned));
+        }
+        if self.group_in_flight && self.group.objects() >= 4 * self.shared.context.settings.group_objects {
+            // SlateDB does not keep up; what is confirmed must not pile up in memory.
+            return answer(reply, Err(AppendError::Overloaded));
+        }
+        let Some(stamp) = &part.stamp else { return self.take(part, share, reply) };
+        let (producer, sequence) = (stamp.producer.clone(), stamp.sequence);
+        match self.producers.judge(part.bucket, stamp, self.shared.context.env.now_millis()) {
+            Verdict::New => {
+                self.producers.begin(part.bucket, stamp);
+                self.take(part, share, reply);
+            }
+            Verdict::Seen(seen) => answer(reply, self.seen(seen)),
+            Verdict::InFlight => answer(reply, Err(AppendError::InFlight { producer, sequence })),
+            Verdict::Reused => answer(reply, Err(AppendError::KeyReused { producer, sequence })),
+            Verdict::TooOld => answer(reply, Err(AppendError::SequenceTooOld { producer, sequence })),
+            Verdict::Load { first } => {
+                let (bucket, stamp) = (part.bucket, stamp.clone());
+                if first {
+                    self.load(stamp.key(bucket));
+                }
+                self.producers.wait(bucket, &stamp, Parked { part, share, reply });
+            }
+        }
+    }
+
+    /// The answer to a request that is durable already. It is an ack like any other, so the claim must hold.
+    fn seen(&self, seen: crate::keys::producer::SeenRequest) -> Result<Appended, AppendError> {
+        if !self.shared.claim.is_live() {
+            return Err(AppendError::NotOwned);
+        }
+        let base_offset = Offset(seen.base_offset);
+        let (queued, put) = (Duration::ZERO, Duration::ZERO);
+        Ok(Appended { base_offset, rows: seen.rows, again: true, queued, put })
+    }
+
+    /// Gives a part its offsets.
+    fn take(&mut self, part: Prepared, share: Share, reply: Reply) {
+        let next = self.next_offsets.entry(part.bucket).or_default();
+        let base_offset = *next;
+        next.0 += u64::from(part.rows);
+        let slot = Slot { part, base_offset, arrived: Instant::now(), reply, share };
+        self.open.push(slot, self.shared.context.settings.object_bytes);
+    }
+
+    fn load(&self, key: ProducerKey) {
+        let (own, shared) = (self.own.clone(), self.shared.clone());
+        task::spawn(async move {
+            let stored = shared.db.get(producer::key(&key.0, &key.1)).await;
+            let entry = match stored {
+                Ok(None) => Ok(None),
+                Ok(Some(value)) => producer::decode(&value).map(Some).map_err(|e| e.to_string()),
+                Err(error) => Err(error.to_string()),
+            };
+            tell(&own, Command::Loaded { key, entry }).await;
+        });
+    }
+
+    fn loaded(&mut self, key: ProducerKey, entry: Result<Option<ProducerEntry>, String>) {
+        match entry {
+            Ok(entry) => {
+                for Parked { part, share, reply } in self.producers.loaded(key, entry) {
+                    self.append(part, share, reply);
+                }
+            }
+            Err(why) => {
+                for parked in self.producers.load_failed(&key) {
+                    drop(parked.reply.send(Err(AppendError::Internal(why.clone()))));
+                }
+            }
+        }
+    }
+
+    // ---- flushing
+
+    fn linger(&self) -> Duration {
+        let settings = &self.shared.context.settings;
+        if self.mean_chunk < settings.small_chunk { settings.linger_small } else { settings.linger }
+    }
+
+    /// When the open object is to be flushed; `None` while it cannot be.
+    fn flush_due(&self) -> Option<Instant> {
+        if self.put_in_flight || self.open.is_empty() {
+            return None;
+        }
+        let now = Instant::now();
+        let full =
+            self.open.is_full() || self.open.waiting_bytes() >= self.shared.context.settings.flush_bytes;
+        match self.last_flush {
+            Some(last) if !full && !self.releasing => Some(last + self.linger()),
+            _ => Some(now),
+        }
+    }
+
+    fn flush(&mut self) {
+        let Some(open) = self.open.take() else { return };
+        let seq = self.next_seq;
+        self.time = self.time.max(self.shared.context.env.now_millis());
+        let header = Header {
+            kind: Kind::Data,
+            shard: self.shared.claim.shard(),
+            seq,
+            last: seq,
+            token: self.shared.claim.token(),
+            put_id: self.shared.context.env.unique(),
+            time: self.time,
+        };
+        self.put_in_flight = true;
+        self.last_flush = Some(Instant::now());
+        let (own, shared) = (self.own.clone(), self.shared.clone());
+        task::spawn(async move {
+            let flushed = flush(&shared, header, open).await;
+            tell(&own, Command::Flushed(Box::new(flushed))).await;
+        });
+    }
+
+    fn flushed(&mut self, flushed: Flushed) -> Result<(), String> {
+        self.put_in_flight = false;
+        let Flushed { slots, result, put_began, put } = flushed;
+        match result {
+            FlushResult::Durable { object, live } => {
+                if !live || !self.shared.claim.is_live() {
+                    refuse(slots, &AppendError::OutcomeUnknown);
+                    return Err("the lease ran out before the ack".into());
+                }
+                self.confirm(*object);
+                self.ack(slots, put_began, put);
+                Ok(())
+            }
+            FlushResult::NotSent(error) => {
+                refuse(slots, &error);
+                Err(format!("an object could not be made: {error}"))
+            }
+            FlushResult::InDoubt(why) => {
+                refuse(slots, &AppendError::OutcomeUnknown);
+                Err(why)
+            }
+        }
+    }
+
+    /// Makes a durable object part of the shard.
+    fn confirm(&mut self, object: crate::container::SealedObject) {
+        let header = object.header;
+        let chunk_count = object.footer.chunks.len().max(1);
+        let mean = object.len() / chunk_count;
+        self.mean_chunk = if self.mean_chunk == usize::MAX { mean } else { (self.mean_chunk * 3 + mean) / 4 };
+        let footer = Arc::new(object.footer);
+        self.shared.view.publish(header.seq, &footer, object.chunks.into());
+        for (key, once, request) in requests_in(&footer) {
+            self.producers.confirm(key, once, request, header.seq, header.time);
+        }
+        let view = &self.shared.view;
+        self.group.add(&header, &footer, object.footer_bytes, |bucket| view.bounds(bucket).log_start);
+        self.next_seq = header.seq.next();
+        self.shared.confirmed.send_replace(header.seq);
+    }
+
+    fn ack(&self, slots: Vec<Slot>, put_began: Instant, put: Duration) {
+        let metrics = &self.shared.context.metrics;
+        for Slot { part, base_offset, arrived, reply, share } in slots {
+            metrics.acked_rows.inc_by(u64::from(part.rows));
+            metrics.acked_bytes.inc_by(part.raw_bytes as u64);
+            metrics.ack_seconds.observe(arrived.elapsed().as_secs_f64());
+            let queued = put_began.saturating_duration_since(arrived);
+            let appended = Appended { base_offset, rows: part.rows, again: false, queued, put };
+            drop(share);
+            drop(reply.send(Ok(appended)));
+        }
+    }
+
+    // ---- the database
+
+    fn group_due(&self) -> Option<Instant> {
+        if self.group_in_flight || self.group.is_empty() {
+            return None;
+        }
+        let settings = &self.shared.context.settings;
+        let full =
+            self.group.objects() >= settings.group_objects || self.group.bytes() >= settings.group_bytes;
+        Some(if full || self.releasing {
+            Instant::now()
+        } else {
+            self.group.began() + settings.group_interval
+        })
+    }
+
+    fn write_group(&mut self) {
+        let settings = &self.shared.context.settings;
+        let lifetimes = Lifetimes { producer: settings.producer_ttl, key: settings.key_ttl };
+        let group = std::mem::replace(&mut self.group, Group::new());
+        let Some((write, seq)) = group.into_write(self.producers.take_dirty(), lifetimes) else { return };
+        self.group_in_flight = true;
+        let (own, shared) = (self.own.clone(), self.shared.clone());
+        task::spawn(async move {
+            let written = database::write(&shared.db, write, seq).await;
+            tell(&own, Command::GroupWritten(written.map(|()| seq).map_err(|e| e.to_string()))).await;
+        });
+    }
+
+    fn memtable_due(&self) -> Option<Instant> {
+        let later_groups = self.group_in_flight || !self.group.is_empty();
+        if self.memtable_in_flight || self.releasing && later_groups {
+            return None;
+        }
+        let since = self.unflushed_since?;
+        let settings = &self.shared.context.settings;
+        let many = self.applied.0 - self.flushed.0 >= settings.memtable_objects;
+        Some(if many || self.releasing { Instant::now() } else { since + settings.memtable_interval })
+    }
+
+    fn flush_memtable(&mut self) {
+        self.memtable_in_flight = true;
+        let (own, shared, seq) = (self.own.clone(), self.shared.clone(), self.applied);
+        task::spawn(async move {
+            let flushed = database::flush(&shared.db).await;
+            tell(&own, Command::MemtableFlushed(flushed.map(|()| seq).map_err(|e| e.to_string()))).await;
+        });
+    }
+
+    // ---- time and end
+
+    fn next_timer(&self) -> Option<Instant> {
+        [self.flush_due(), self.group_due(), self.memtable_due()].into_iter().flatten().min()
+    }
+
+    /// Does what is due. True when a release is complete.
+    fn timers(&mut self) -> Result<bool, String> {
+        let now = Instant::now();
+        let due = |at: Option<Instant>| at.is_some_and(|at| at <= now);
+        if due(self.flush_due()) {
+            self.flush();
+        }
+        if due(self.group_due()) {
+            self.write_group();
+        }
+        if due(self.memtable_due()) {
+            self.flush_memtable();
+        }
+        self.shared.context.metrics.unflushed_bytes.set(self.shared.context.memory.used() as i64);
+        let idle =
+            self.open.is_empty() && !self.put_in_flight && self.group.is_empty() && !self.group_in_flight;
+        Ok(self.releasing && idle && !self.memtable_in_flight && self.unflushed_since.is_none())
+    }
+
+    /// Answers everybody who still waits, tells that the shard ended, and closes the database.
+    fn end(mut self, ended: Ended, mut inbox: mpsc::Receiver<Command>) {
+        self.shared.claim.give_up();
+        if let Ended::Poisoned(why) = &ended {
+            self.shared.context.metrics.poisoned.inc();
+            tracing::warn!(shard = %self.shared.claim.shard(), token = %self.shared.claim.token(), why, "shard given up");
+        }
+        refuse(self.open.take_all(), &AppendError::NotOwned);
+        for parked in self.producers.take_waiting() {
+            drop(parked.reply.send(Err(AppendError::NotOwned)));
+        }
+        let shared = self.shared.clone();
+        task::spawn(async move {
+            inbox.close();
+            while let Some(command) = inbox.recv().await {
+                match command {
+                    Command::Append { reply, .. } => drop(reply.send(Err(AppendError::NotOwned))),
+                    Command::Flushed(flushed) => refuse(flushed.slots, &AppendError::OutcomeUnknown),
+                    _ => {}
+                }
+            }
+            // A fenced or broken database fails to close, which changes nothing: its log is what counts.
+            if let Err(error) = shared.db.close().await {
+                tracing::debug!(shard = %shared.claim.shard(), %error, "shard database did not close cleanly");
+            }
+            shared.ended.send_replace(Some(ended));
+        });
+    }
+}
+
+fn refuse(slots: impl IntoIterator<Item = Slot>, error: &AppendError) {
+    for slot in slots {
+        drop(slot.reply.send(Err(error.clone())));
+    }
+}
+
+/// Sends a command to the actor, if it still lives.
+async fn tell(own: &mpsc::WeakSender<Command>, command: Command) {
+    if let Some(own) = own.upgrade() {
+        // An actor that ends meanwhile has answered for everything itself.
+        let _ = own.send(command).await;
+    }
+}
+
+async fn sleep_until(wake: Option<Instant>) {
+    match wake {
+        Some(at) => tokio::time::sleep_until(at).await,
+        None => std::future::pending().await,
+    }
+}

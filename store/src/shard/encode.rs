@@ -1,0 +1,120 @@
+//! Rows into chunks: encoding, compression, checksums and statistics, on the CPU pool.
+
+use arrow::array::RecordBatch;
+use arrow::compute::concat_batches;
+use bytes::Bytes;
+use wadi_model::ipc::{self, Compression};
+use wadi_model::options::LogCompression;
+use wadi_model::predicate::ColumnStatistics;
+use wadi_model::{Bucket, SchemaId};
+
+use super::part::{AppendError, Part, Stamp};
+use crate::container::{COLUMN_CHUNK_BYTES, ColumnSegment};
+use crate::context::Context;
+
+/// A part on its way into a log object.
+#[derive(Debug)]
+pub(super) struct Prepared {
+    pub bucket: Bucket,
+    pub schema: SchemaId,
+    pub compression: LogCompression,
+    pub rows: u32,
+    pub raw_bytes: usize,
+    pub stamp: Option<Stamp>,
+    pub payload: Payload,
+}
+
+/// The rows of a part.
+#[derive(Debug)]
+pub(super) enum Payload {
+    /// Few: encoded together with other parts of the bucket when the object is made.
+    Rows(RecordBatch),
+    /// Many: a chunk of their own, encoded before they wait.
+    Chunk(EncodedChunk),
+}
+
+/// An encoded chunk.
+#[derive(Clone, Debug)]
+pub(super) struct EncodedChunk {
+    pub message: Bytes,
+    pub metadata_len: u32,
+    /// Of the whole message, or of its head if there are columns.
+    pub crc: u32,
+    pub raw_len: u64,
+    pub columns: Vec<ColumnSegment>,
+}
+
+/// Makes a part ready to wait for its flush.
+pub(super) async fn prepare(
+    context: &Context,
+    part: Part,
+    raw_bytes: usize,
+) -> Result<Prepared, AppendError> {
+    let Part { bucket, schema, compression, rows, stamp } = part;
+    let count = u32::try_from(rows.num_rows()).map_err(|_| too_many_rows())?;
+    let payload = if raw_bytes >= context.settings.own_chunk_bytes {
+        let encoded = context.cpu.run(move || encode(&rows, compression)).await;
+        Payload::Chunk(encoded.unwrap_or_else(|| Err(internal("encoding panicked")))?)
+    } else {
+        Payload::Rows(rows)
+    };
+    Ok(Prepared { bucket, schema, compression, rows: count, raw_bytes, stamp, payload })
+}
+
+fn too_many_rows() -> AppendError {
+    internal("a part has more than 4,294,967,295 rows")
+}
+
+fn internal(why: impl ToString) -> AppendError {
+    AppendError::Internal(why.to_string())
+}
+
+/// Encodes one batch.
+pub(super) fn encode(rows: &RecordBatch, compression: LogCompression) -> Result<EncodedChunk, AppendError> {
+    let compression = match compression {
+        LogCompression::None => Compression::None,
+        LogCompression::Lz4 => Compression::Lz4,
+        LogCompression::Zstd { level } => Compression::Zstd { level },
+    };
+    let encoded = ipc::encode(rows, compression).map_err(internal)?;
+    let message = encoded.message;
+    if message.len() < COLUMN_CHUNK_BYTES {
+        let crc = crc32c::crc32c(&message);
+        let (metadata_len, raw_len) = (encoded.metadata_len, encoded.uncompressed_len);
+        return Ok(EncodedChunk { message, metadata_len, crc, raw_len, columns: Vec::new() });
+    }
+    let segment = |(extent, array): (&ipc::ColumnExtent, &arrow::array::ArrayRef)| {
+        let bytes = &message[extent.start as usize..(extent.start + extent.len) as usize];
+        let mut statistics = Vec::new();
+        ColumnStatistics::compute(array).encode(&mut statistics);
+        let crc = crc32c::crc32c(bytes);
+        // A part has less than 256 MiB (see `Settings::validate`), so positions in it fit.
+        ColumnSegment {
+            start: extent.start as u32,
+            len: extent.len as u32,
+            crc,
+            statistics: statistics.into(),
+        }
+    };
+    let columns = encoded.columns.iter().zip(rows.columns()).map(segment).collect();
+    let crc = crc32c::crc32c(&message[..encoded.metadata_len as usize]);
+    Ok(EncodedChunk {
+        metadata_len: encoded.metadata_len,
+        raw_len: encoded.uncompressed_len,
+        crc,
+        columns,
+        message,
+    })
+}
+
+/// Encodes several batches of one schema as one chunk.
+pub(super) fn encode_together(
+    batches: &[RecordBatch],
+    compression: LogCompression,
+) -> Result<EncodedChunk, AppendError> {
+    match batches {
+        [one] => encode(one, compression),
+        [first, ..] => encode(&concat_batches(first.schema_ref(), batches).map_err(internal)?, compression),
+        [] => Err(internal("a chunk needs rows")),
+    }
+}

@@ -1,0 +1,146 @@
+//! Confirmed changes on their way to SlateDB: one write for many log objects.
+//!
+//! A group is always the fold of whole log objects, and its write carries the last one's position as `seqnum`. So the
+//! database is at every moment the fold of a prefix of the log, and replay goes on exactly behind it (K1, L1).
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use prost::Message;
+use slatedb::WriteBatch;
+use slatedb::config::{PutOptions, Ttl};
+use tokio::time::Instant;
+use wadi_model::{Bucket, LogSeq, Offset};
+
+use super::producers::{Lifetimes, ProducerKey};
+use super::view::indexed;
+use crate::container::{Footer, Header};
+use crate::keys::applied::{self, Applied};
+use crate::keys::index::{self, IndexEntry, IndexedChunk};
+use crate::keys::producer::{self, ProducerEntry};
+use crate::keys::watermark::{self, Watermark};
+use crate::keys::{object, producer::SeenRequest};
+
+/// Changes of consecutive log objects.
+#[derive(Debug)]
+pub(super) struct Group {
+    began: Instant,
+    objects: usize,
+    bytes: usize,
+    last: Option<Applied>,
+    footers: Vec<(LogSeq, Bytes)>,
+    index: BTreeMap<Bucket, Vec<IndexedChunk>>,
+    watermarks: BTreeMap<Bucket, Watermark>,
+}
+
+impl Group {
+    /// An empty group.
+    pub(super) fn new() -> Group {
+        Group {
+            began: Instant::now(),
+            objects: 0,
+            bytes: 0,
+            last: None,
+            footers: Vec::new(),
+            index: BTreeMap::new(),
+            watermarks: BTreeMap::new(),
+        }
+    }
+
+    /// Adds the next log object.
+    pub(super) fn add(
+        &mut self,
+        header: &Header,
+        footer: &Footer,
+        footer_bytes: Bytes,
+        log_start: impl Fn(&Bucket) -> Offset,
+    ) {
+        if self.objects == 0 {
+            self.began = Instant::now();
+        }
+        self.objects += 1;
+        // FENCEs have no chunks, and nobody asks for their footers.
+        if !footer.chunks.is_empty() {
+            self.bytes += footer_bytes.len();
+            self.footers.push((header.seq, footer_bytes));
+        }
+        for (position, chunk) in footer.chunks.iter().enumerate() {
+            self.bytes += 32;
+            self.index.entry(chunk.bucket_id()).or_default().push(indexed(header.seq, position, chunk));
+        }
+        for mark in &footer.high_watermarks {
+            let bucket = mark.bucket_id();
+            let start = log_start(&bucket).0;
+            self.watermarks.insert(bucket, Watermark { high: mark.offset, start });
+        }
+        self.last = Some(Applied {
+            seq: header.seq.0,
+            token: header.token.0,
+            put_id: Bytes::copy_from_slice(&header.put_id.to_le_bytes()),
+            time: header.time,
+        });
+    }
+
+    /// Whether nothing was added.
+    pub(super) fn is_empty(&self) -> bool {
+        self.objects == 0
+    }
+
+    /// When its first object was added.
+    pub(super) fn began(&self) -> Instant {
+        self.began
+    }
+
+    /// Log objects in it.
+    pub(super) fn objects(&self) -> usize {
+        self.objects
+    }
+
+    /// About how many bytes its write has.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// The write, and the log position that it brings the database to.
+    pub(super) fn into_write(
+        self,
+        producers: Vec<(ProducerKey, ProducerEntry)>,
+        lifetimes: Lifetimes,
+    ) -> Option<(WriteBatch, LogSeq)> {
+        let last = self.last?;
+        let mut write = WriteBatch::new();
+        for (seq, footer) in self.footers {
+            write.put_bytes(object::key(seq), footer);
+        }
+        for (bucket, chunks) in self.index {
+            let Some(end) = chunks.last().map(IndexedChunk::end) else { continue };
+            let entry = IndexEntry { chunks };
+            write.put(index::key(&bucket, Offset(end.0.saturating_sub(1))), entry.encode_to_vec());
+        }
+        for (bucket, mark) in self.watermarks {
+            write.put(watermark::key(&bucket), mark.encode_to_vec());
+        }
+        for ((bucket, name), entry) in producers {
+            let ttl = Ttl::ExpireAtMillis(lifetimes.end(&entry));
+            write.put_with_options(producer::key(&bucket, &name), entry.encode_to_vec(), &PutOptions { ttl });
+        }
+        write.put(applied::key(), last.encode_to_vec());
+        Some((write, LogSeq(last.seq)))
+    }
+}
+
+/// The requests that an object's chunks carry, with the producer that each belongs to.
+pub(super) fn requests_in(footer: &Footer) -> impl Iterator<Item = (ProducerKey, bool, SeenRequest)> + '_ {
+    footer.chunks.iter().flat_map(|chunk| {
+        chunk.producers.iter().map(|p| {
+            let key = (chunk.bucket_id(), super::producers::name_of(p.once, &p.id));
+            let request = SeenRequest {
+                sequence: p.sequence,
+                fingerprint: p.fingerprint,
+                base_offset: p.base_offset,
+                rows: p.rows,
+            };
+            (key, p.once, request)
+        })
+    })
+}

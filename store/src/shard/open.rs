@@ -1,0 +1,75 @@
+//! Objects that are being filled: parts with their offsets, in the order in which they will be durable.
+
+use std::collections::VecDeque;
+
+use tokio::sync::oneshot;
+use tokio::time::Instant;
+use wadi_model::Offset;
+
+use super::encode::Prepared;
+use super::part::{AppendError, Appended};
+use crate::context::Share;
+
+/// Where a part's answer goes.
+pub(super) type Reply = oneshot::Sender<Result<Appended, AppendError>>;
+
+/// A part that waits for its object.
+#[derive(Debug)]
+pub(super) struct Slot {
+    pub part: Prepared,
+    pub base_offset: Offset,
+    pub arrived: Instant,
+    pub reply: Reply,
+    /// Held until the answer is given.
+    pub share: Share,
+}
+
+/// The parts of one future object.
+#[derive(Debug, Default)]
+pub(super) struct OpenObject {
+    pub slots: Vec<Slot>,
+    pub raw_bytes: usize,
+}
+
+/// The objects that wait, each below the size limit; the last one is still filled.
+#[derive(Debug, Default)]
+pub(super) struct OpenObjects(VecDeque<OpenObject>);
+
+impl OpenObjects {
+    /// Adds a part behind all others.
+    pub(super) fn push(&mut self, slot: Slot, limit: usize) {
+        let bytes = slot.part.raw_bytes;
+        match self.0.back_mut() {
+            Some(open) if open.raw_bytes + bytes <= limit => {
+                open.raw_bytes += bytes;
+                open.slots.push(slot);
+            }
+            _ => self.0.push_back(OpenObject { raw_bytes: bytes, slots: vec![slot] }),
+        }
+    }
+
+    /// The object that is to be flushed next.
+    pub(super) fn take(&mut self) -> Option<OpenObject> {
+        self.0.pop_front()
+    }
+
+    /// All slots, when nothing will be flushed any more.
+    pub(super) fn take_all(&mut self) -> impl Iterator<Item = Slot> + '_ {
+        self.0.drain(..).flat_map(|open| open.slots)
+    }
+
+    /// Whether nothing waits.
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Whether more waits than the next object.
+    pub(super) fn is_full(&self) -> bool {
+        self.0.len() > 1
+    }
+
+    /// Raw bytes that wait for the next object.
+    pub(super) fn waiting_bytes(&self) -> usize {
+        self.0.front().map_or(0, |open| open.raw_bytes)
+    }
+}

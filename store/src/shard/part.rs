@@ -1,0 +1,132 @@
+//! What is appended, and what can be said about it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use arrow::array::RecordBatch;
+use wadi_model::options::LogCompression;
+use wadi_model::{Bucket, ErrorKind, Fault, Offset, SchemaId};
+
+/// One request's rows for one bucket. Taken or refused as a whole (L5).
+#[derive(Clone, Debug)]
+pub struct Part {
+    /// The bucket.
+    pub bucket: Bucket,
+    /// The schema version of the rows.
+    pub schema: SchemaId,
+    /// How the rows are stored.
+    pub compression: LogCompression,
+    /// At least one row.
+    pub rows: RecordBatch,
+    /// Who sent it, if a retry is to find it again.
+    pub stamp: Option<Stamp>,
+}
+
+/// The mark by which a request is known again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stamp {
+    /// The producer, or the idempotency key.
+    pub producer: Arc<str>,
+    /// The request's number; 0 for an idempotency key.
+    pub sequence: u64,
+    /// A hash of what the request says.
+    pub fingerprint: u64,
+    /// Whether it is an idempotency key, a producer of one request.
+    pub once: bool,
+}
+
+/// A part that is durable and readable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Appended {
+    /// The offset of its first row.
+    pub base_offset: Offset,
+    /// Its rows.
+    pub rows: u32,
+    /// Whether it was there already, from an earlier try.
+    pub again: bool,
+    /// How long it waited for its PUT to begin.
+    pub queued: Duration,
+    /// How long its PUT took.
+    pub put: Duration,
+}
+
+/// All that can go wrong when a part is appended.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum AppendError {
+    /// Larger than a log object may be.
+    #[error(
+        "{bytes} bytes for one bucket are more than the {limit} that one request may carry; send smaller requests"
+    )]
+    TooLarge {
+        /// Raw bytes of the part.
+        bytes: usize,
+        /// The limit.
+        limit: usize,
+    },
+    /// The budget of accepted bytes is spent.
+    #[error("too much is waiting to be written; send it again in a moment")]
+    Overloaded,
+    /// The shard is not open here, or is closing. Nothing was written.
+    #[error("the shard of this bucket is not open here now; nothing was written")]
+    NotOwned,
+    /// It may or may not be written.
+    #[error("the object store did not confirm the write in time; it may or may not be there")]
+    OutcomeUnknown,
+    /// The same request is being written.
+    #[error("request {sequence} of producer \"{producer}\" is being written right now")]
+    InFlight {
+        /// The producer or key.
+        producer: Arc<str>,
+        /// The request's number.
+        sequence: u64,
+    },
+    /// The request is older than what is remembered.
+    #[error(
+        "request {sequence} of producer \"{producer}\" is older than the last {} that are remembered",
+        super::producers::WINDOW
+    )]
+    SequenceTooOld {
+        /// The producer.
+        producer: Arc<str>,
+        /// The request's number.
+        sequence: u64,
+    },
+    /// The same key or number came with other content before.
+    #[error("\"{producer}\" ({sequence}) was used before for a request with other content")]
+    KeyReused {
+        /// The producer or key.
+        producer: Arc<str>,
+        /// The request's number.
+        sequence: u64,
+    },
+    /// The rows could not be stored, or stored state could not be read.
+    #[error("{0}")]
+    Internal(String),
+}
+
+impl Fault for AppendError {
+    fn kind(&self) -> ErrorKind {
+        match self {
+            AppendError::TooLarge { .. } => ErrorKind::TooLarge,
+            AppendError::Overloaded => ErrorKind::Overloaded,
+            AppendError::NotOwned => ErrorKind::Unavailable,
+            AppendError::OutcomeUnknown => ErrorKind::OutcomeUnknown,
+            AppendError::InFlight { .. } | AppendError::SequenceTooOld { .. } => ErrorKind::Conflict,
+            AppendError::KeyReused { .. } => ErrorKind::Rejected,
+            AppendError::Internal(_) => ErrorKind::Internal,
+        }
+    }
+
+    fn code(&self) -> &'static str {
+        match self {
+            AppendError::TooLarge { .. } => "part_too_large",
+            AppendError::Overloaded => "overloaded",
+            AppendError::NotOwned => "shard_not_open",
+            AppendError::OutcomeUnknown => "outcome_unknown",
+            AppendError::InFlight { .. } => "in_flight",
+            AppendError::SequenceTooOld { .. } => "sequence_too_old",
+            AppendError::KeyReused { .. } => "key_reused",
+            AppendError::Internal(_) => "internal",
+        }
+    }
+}

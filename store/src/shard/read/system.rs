@@ -1,0 +1,55 @@
+//! The system columns of rows in a chunk: nothing of them is stored but the runs of flush times.
+
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, Int32Array, Int64Array, RecordBatch, StringArray, TimestampMillisecondArray};
+use arrow::datatypes::{Field, Schema};
+use arrow::error::ArrowError;
+use wadi_model::{Offset, Table, system};
+
+use crate::container::Chunk;
+
+/// The system columns of a chunk's rows from `first` on.
+pub(super) struct SystemColumns<'a> {
+    pub chunk: &'a Chunk,
+    pub first: Offset,
+    pub table: &'a Table,
+}
+
+impl SystemColumns<'_> {
+    /// Adds the named system columns behind the others.
+    pub(super) fn append(&self, rows: RecordBatch, names: &[String]) -> Result<RecordBatch, ArrowError> {
+        let count = rows.num_rows();
+        let mut fields: Vec<Arc<Field>> = rows.schema_ref().fields().iter().cloned().collect();
+        let mut columns = rows.columns().to_vec();
+        for name in names {
+            let unknown = || ArrowError::InvalidArgumentError(format!("{name} is no system column"));
+            fields.push(Arc::new(system::field(name).ok_or_else(unknown)?));
+            columns.push(self.column(name, count));
+        }
+        RecordBatch::try_new(Arc::new(Schema::new(fields)), columns)
+    }
+
+    fn column(&self, name: &str, rows: usize) -> ArrayRef {
+        match name {
+            system::OFFSET => {
+                let first = self.first.0 as i64;
+                Arc::new(Int64Array::from_iter_values(first..first + rows as i64))
+            }
+            system::TIMESTAMP => {
+                let skip = (self.first.0 - self.chunk.base_offset) as usize;
+                let runs = self.chunk.runs.iter().flat_map(|r| std::iter::repeat_n(r.time, r.rows as usize));
+                let times = runs.chain(std::iter::repeat(self.chunk.runs.last().map_or(0, |r| r.time)));
+                let times = TimestampMillisecondArray::from_iter_values(times.skip(skip).take(rows));
+                Arc::new(times.with_timezone("UTC"))
+            }
+            system::BUCKET => Arc::new(Int32Array::from(vec![self.chunk.bucket as i32; rows])),
+            system::CHANGE_TYPE => Arc::new(StringArray::from(vec!["+I"; rows])),
+            // Partitions have names of their own, which the table will know.
+            _ => {
+                debug_assert!(self.table.partition_by.is_empty(), "only tables without partitions exist");
+                Arc::new(StringArray::from(vec![""; rows]))
+            }
+        }
+    }
+}

@@ -1,0 +1,355 @@
+//! Takeover: how a gateway becomes the one effective writer of a shard.
+//!
+//! Called by the [host](crate::host) after its claim succeeded in the meta store; gives an open [`Shard`], or an error
+//! after which the claim is given back. The meta store only says who should write; safety comes from here.
+//!
+//! 1. Read the manifest: epoch E and `last_l0_seq`, behind which the log is the truth.
+//! 2. Read the header at `last_l0_seq` and the log forward to the first missing position m. A higher token anywhere:
+//!    another gateway is ahead of us, give up.
+//! 3. Create a FENCE with our token at m. If an object is there after all, it is valid: include it, go on behind it.
+//! 4. Open SlateDB as the writer after E. If another opened it meanwhile, begin again as long as the claim holds.
+//! 5. If the manifest just fenced is already at or beyond m, the scan began too low: log objects were deleted under
+//!    it, and the fence stands below the live end. Begin again; now nobody else moves the manifest.
+//! 6. Replay what lies between the manifest and m into SlateDB, and rebuild bounds and offsets. What is replayed is what
+//!    the scan read, never the names read again: a late FENCE may lie where a deleted object was.
+//! 7. Check the lease once more, and serve.
+//!
+//! With one PUT in flight, the owner before has at most the object at m left, so the fence ends it: no lower token can
+//! appear behind it. Fences are never deleted, so a writer that stalled before it can never pass it.
+//!
+//! Holds F1, L1, L4. The model with all interleavings is `wadi-sim`'s `takeover_model`.
+//!
+//! | we die after | the next owner finds | and does |
+//! | --- | --- | --- |
+//! | the fence | a FENCE of a lower token at m | reads on, fences at m + 1 |
+//! | the open | a higher epoch, the same `last_l0_seq` | opens after that epoch, replays the same objects |
+//! | part of the replay | nothing of it, or a flushed prefix | replays from there |
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use futures::{StreamExt, TryStreamExt, stream};
+use slatedb::Db;
+use slatedb::config::ScanOptions;
+use tokio::sync::watch;
+use tokio::time::Instant;
+use wadi_model::{Bucket, LogSeq, Offset};
+
+use super::actor::{self, Start};
+use super::group::{Group, requests_in};
+use super::producers::{Lifetimes, ProducerKey, remember};
+use super::view::View;
+use super::{Shard, Shared};
+use crate::claim::Claim;
+use crate::clock::ShardClock;
+use crate::container::{Header, Kind, seal};
+use crate::context::Context;
+use crate::database::{self, ManifestView};
+use crate::keys::producer::{self, ProducerEntry};
+use crate::keys::watermark::{self, Watermark};
+use crate::keys::{DamagedEntry, applied};
+use crate::log::{LogObject, PutOutcome, ReadError, create, object_path, read_header, read_object};
+
+/// Log objects read ahead of the scan. Reading beyond the end costs a 404 each.
+const READ_AHEAD: usize = 8;
+
+/// Why a takeover did not succeed.
+#[derive(Debug, thiserror::Error)]
+pub enum TakeoverError {
+    /// Another gateway has a higher token, or the lease ran out.
+    #[error("the claim is no longer the newest: {0}")]
+    Superseded(String),
+    /// The store did not answer in time. A new claim may succeed.
+    #[error("the object store: {0}")]
+    Unavailable(String),
+    /// The log or the database is damaged. A human must look.
+    #[error("the shard is damaged: {0}")]
+    Damaged(String),
+}
+
+impl From<ReadError> for TakeoverError {
+    fn from(error: ReadError) -> TakeoverError {
+        match error {
+            ReadError::Store { .. } => TakeoverError::Unavailable(error.to_string()),
+            ReadError::Damaged { .. } => TakeoverError::Damaged(error.to_string()),
+        }
+    }
+}
+
+impl From<slatedb::Error> for TakeoverError {
+    fn from(error: slatedb::Error) -> TakeoverError {
+        match error.kind() {
+            slatedb::ErrorKind::Data => TakeoverError::Damaged(error.to_string()),
+            _ if database::is_fenced(&error) => TakeoverError::Superseded(error.to_string()),
+            _ => TakeoverError::Unavailable(error.to_string()),
+        }
+    }
+}
+
+impl From<DamagedEntry> for TakeoverError {
+    fn from(error: DamagedEntry) -> TakeoverError {
+        TakeoverError::Damaged(error.to_string())
+    }
+}
+
+/// Takes a shard over under a fresh claim.
+pub async fn take_over(context: &Context, claim: &Claim) -> Result<Shard, TakeoverError> {
+    let mut ours = Vec::new();
+    loop {
+        if !claim.hold().await {
+            return Err(TakeoverError::Superseded("the lease ran out".into()));
+        }
+        let manifest = database::read_manifest(context, claim.shard()).await?;
+        let Some(scan) = scan_and_fence(context, claim, manifest, &mut ours).await? else { continue };
+        let clock = ShardClock::new(context.env.clone(), manifest.clock.max(scan.time));
+        let db = match database::open(context, claim.shard(), manifest.epoch, &clock).await {
+            Ok(db) => db,
+            // Somebody opened it between 1 and 4: the claim decides who goes on.
+            Err(error) if database::is_fenced(&error) => continue,
+            Err(error) => return Err(error.into()),
+        };
+        let durable = LogSeq(db.manifest().last_l0_seq());
+        if durable >= scan.fence {
+            close(&db).await;
+            continue;
+        }
+        let shared = match replay(context, claim, &db, durable, scan).await {
+            Ok(ready) => ready,
+            Err(error) => {
+                close(&db).await;
+                return Err(error);
+            }
+        };
+        if !claim.hold().await {
+            close(&db).await;
+            return Err(TakeoverError::Superseded("the lease ran out during the takeover".into()));
+        }
+        context.metrics.takeovers.inc();
+        let (shared, start) = shared;
+        return Ok(actor::start(Arc::new(shared), start));
+    }
+}
+
+async fn close(db: &Db) {
+    // What the database has not made durable, the log has.
+    if let Err(error) = db.close().await {
+        tracing::debug!(%error, "a shard database did not close cleanly");
+    }
+}
+
+/// The log from the manifest to our fence.
+struct Scan {
+    objects: Vec<LogObject>,
+    fence: LogSeq,
+    time: i64,
+}
+
+/// Steps 2 and 3. `None`: begin again. `ours` are the put ids of our own fences, from earlier rounds.
+async fn scan_and_fence(
+    context: &Context,
+    claim: &Claim,
+    manifest: ManifestView,
+    ours: &mut Vec<u128>,
+) -> Result<Option<Scan>, TakeoverError> {
+    let store = context.objects.as_ref();
+    let path = |seq| object_path(&context.root, claim.shard(), seq);
+    let floor = manifest.last_l0_seq;
+    let mut highest = wadi_model::Token(0);
+    let mut time = i64::MIN;
+    if floor > LogSeq(0) {
+        let Some(last) = read_header(store, &path(floor)).await? else {
+            // It is kept as long as the manifest ends there; deleted, the manifest has moved on since it was read.
+            if database::read_manifest(context, claim.shard()).await?.last_l0_seq > floor {
+                return Ok(None);
+            }
+            let why = format!("log object {floor}, the last one in the database, is missing");
+            return Err(TakeoverError::Damaged(why));
+        };
+        (highest, time) = (last.token, last.time);
+        if highest > claim.token() {
+            return Err(superseded(floor, highest));
+        }
+    }
+    let mut objects: Vec<LogObject> = Vec::new();
+    let mut next = floor.next();
+    loop {
+        let mut ahead = stream::iter(next.0..)
+            .map(|seq| async move { read_object(store, &path(LogSeq(seq))).await })
+            .buffered(READ_AHEAD);
+        while let Some(object) = ahead.try_next().await? {
+            let Some(object) = object else { break };
+            let Header { seq, token, put_id, .. } = object.header;
+            if seq != next || object.header.shard != claim.shard() {
+                return Err(TakeoverError::Damaged(format!(
+                    "the object at log position {next} says it is {seq}"
+                )));
+            }
+            if token > claim.token() {
+                return Err(superseded(seq, token));
+            }
+            if token == claim.token() && !ours.contains(&put_id) {
+                return Err(TakeoverError::Damaged(format!(
+                    "log position {seq} has our token and is not ours"
+                )));
+            }
+            if token < highest {
+                // Either part of the log was deleted while we read, or fencing has failed.
+                let now = database::read_manifest(context, claim.shard()).await?;
+                if now.last_l0_seq > floor {
+                    return Ok(None);
+                }
+                return Err(TakeoverError::Damaged(format!(
+                    "log position {seq} has token {token}, below token {highest} before it"
+                )));
+            }
+            highest = token;
+            time = time.max(object.header.time);
+            objects.push(object);
+            next = next.next();
+        }
+        drop(ahead);
+        match fence(context, claim, next, time).await {
+            Fencing::Done(fence) => {
+                ours.push(fence.header.put_id);
+                let time = fence.header.time;
+                objects.push(fence);
+                return Ok(Some(Scan { objects, fence: next, time }));
+            }
+            Fencing::Taken => {}
+            Fencing::Unknown(why) => return Err(TakeoverError::Unavailable(why)),
+        }
+    }
+}
+
+fn superseded(seq: LogSeq, token: wadi_model::Token) -> TakeoverError {
+    TakeoverError::Superseded(format!("log position {seq} has the higher token {token}"))
+}
+
+enum Fencing {
+    Done(LogObject),
+    /// An object was there; it is part of the log.
+    Taken,
+    Unknown(String),
+}
+
+async fn fence(context: &Context, claim: &Claim, seq: LogSeq, time: i64) -> Fencing {
+    let header = Header {
+        kind: Kind::Fence,
+        shard: claim.shard(),
+        seq,
+        last: seq,
+        token: claim.token(),
+        put_id: context.env.unique(),
+        time: time.max(context.env.now_millis()),
+    };
+    let object = seal(header, Vec::new());
+    let path = object_path(&context.root, claim.shard(), seq);
+    let deadline = Instant::now() + context.settings.put_budget;
+    match create(context.objects.as_ref(), &path, &header, &object.pieces, deadline).await {
+        PutOutcome::Written => {
+            Fencing::Done(LogObject { header, footer: object.footer, footer_bytes: object.footer_bytes })
+        }
+        PutOutcome::Taken(_) => Fencing::Taken,
+        PutOutcome::Unknown(why) => Fencing::Unknown(why),
+    }
+}
+
+/// Step 6: brings the database to the fence, and gathers what the actor starts from.
+async fn replay(
+    context: &Context,
+    claim: &Claim,
+    db: &Db,
+    durable: LogSeq,
+    scan: Scan,
+) -> Result<(Shared, Start), TakeoverError> {
+    check_applied(db, durable, claim).await?;
+    let mut watermarks = load_watermarks(db).await?;
+    let mut applied = durable;
+    let objects: Vec<LogObject> = scan.objects.into_iter().filter(|o| o.header.seq > durable).collect();
+    for objects in objects.chunks(context.settings.group_objects) {
+        applied = replay_group(context, db, objects, &mut watermarks).await?;
+    }
+    let next_offsets: BTreeMap<Bucket, Offset> =
+        watermarks.iter().map(|(b, w)| (*b, Offset(w.high))).collect();
+    let start =
+        Start { next_seq: scan.fence.next(), applied, flushed: durable, time: scan.time, next_offsets };
+    let shared = Shared {
+        context: context.clone(),
+        claim: claim.clone(),
+        db: db.clone(),
+        view: View::new(watermarks, applied, context.settings.tail_bytes),
+        confirmed: watch::Sender::new(scan.fence),
+        ended: watch::Sender::new(None),
+    };
+    Ok((shared, start))
+}
+
+/// The database must be the fold of exactly the log that its manifest says.
+async fn check_applied(db: &Db, durable: LogSeq, claim: &Claim) -> Result<(), TakeoverError> {
+    let stored = db.get(applied::key()).await?;
+    let applied = stored.map(|value| applied::decode(&value)).transpose()?.unwrap_or_default();
+    if applied.seq != durable.0 {
+        return Err(TakeoverError::Damaged(format!(
+            "the database says log position {} and its manifest {durable}",
+            applied.seq
+        )));
+    }
+    if applied.token > claim.token().0 {
+        return Err(superseded(durable, wadi_model::Token(applied.token)));
+    }
+    Ok(())
+}
+
+async fn load_watermarks(db: &Db) -> Result<BTreeMap<Bucket, Watermark>, TakeoverError> {
+    let options = ScanOptions { read_ahead_bytes: 1 << 20, ..ScanOptions::default() };
+    let mut entries = db.scan_prefix_with_options(watermark::prefix(), .., &options).await?;
+    let mut watermarks = BTreeMap::new();
+    while let Some(entry) = entries.next().await? {
+        let (bucket, mark) = watermark::decode(&entry.key, &entry.value)?;
+        watermarks.insert(bucket, mark);
+    }
+    Ok(watermarks)
+}
+
+async fn replay_group(
+    context: &Context,
+    db: &Db,
+    objects: &[LogObject],
+    watermarks: &mut BTreeMap<Bucket, Watermark>,
+) -> Result<LogSeq, TakeoverError> {
+    let mut group = Group::new();
+    let mut producers: BTreeMap<ProducerKey, ProducerEntry> = BTreeMap::new();
+    for object in objects {
+        for chunk in &object.footer.chunks {
+            let mark = watermarks.entry(chunk.bucket_id()).or_default();
+            if chunk.base_offset != mark.high {
+                return Err(TakeoverError::Damaged(format!(
+                    "log position {}: {} goes on at offset {} instead of {}",
+                    object.header.seq,
+                    chunk.bucket_id(),
+                    chunk.base_offset,
+                    mark.high
+                )));
+            }
+            mark.high = chunk.end().0;
+        }
+        for (key, once, request) in requests_in(&object.footer) {
+            if !producers.contains_key(&key) {
+                let stored = db.get(producer::key(&key.0, &key.1)).await?;
+                let entry = stored.map(|value| producer::decode(&value)).transpose()?.unwrap_or_default();
+                producers.insert(key.clone(), entry);
+            }
+            if let Some(entry) = producers.get_mut(&key) {
+                remember(entry, once, request, object.header.time);
+            }
+        }
+        let start = |bucket: &Bucket| Offset(watermarks.get(bucket).map_or(0, |w| w.start));
+        group.add(&object.header, &object.footer, object.footer_bytes.clone(), start);
+    }
+    let lifetimes = Lifetimes { producer: context.settings.producer_ttl, key: context.settings.key_ttl };
+    let Some((write, seq)) = group.into_write(producers.into_iter().collect(), lifetimes) else {
+        return Err(TakeoverError::Damaged("nothing to replay, not even our own fence".into()));
+    };
+    database::write(db, write, seq).await?;
+    Ok(seq)
+}

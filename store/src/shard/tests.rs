@@ -1,0 +1,297 @@
+//! A shard on an in-memory store, driven directly: what holds in good times, and the known ways to break it.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use arrow::array::{AsArray, Int64Array, RecordBatch};
+use arrow::datatypes::Int64Type;
+use wadi_model::options::LogCompression;
+use wadi_model::predicate::Predicate;
+use wadi_model::{Bucket, Offset};
+
+use super::*;
+use setup::{World, ids, rows};
+
+mod faults;
+mod setup;
+
+#[tokio::test]
+async fn rows_are_readable_once_acked() {
+    let world = World::new();
+    let shard = world.open().await;
+    let first = shard.append(world.part(0, 0..10)).await.unwrap();
+    let second = shard.append(world.part(0, 10..15)).await.unwrap();
+    assert_eq!((first.base_offset, second.base_offset), (Offset(0), Offset(10)));
+    assert_eq!(world.read(&shard, 0, 0).await, (0..15).collect::<Vec<_>>());
+    assert_eq!(world.read(&shard, 0, 12).await, [12, 13, 14]);
+    assert_eq!(shard.bounds(&world.bucket(0)).high_watermark, Offset(15));
+}
+
+#[tokio::test]
+async fn buckets_have_offsets_of_their_own() {
+    let world = World::new();
+    let shard = world.open().await;
+    let appends = (0..4).map(|bucket| shard.append(world.part(bucket, 0..5)));
+    for appended in futures::future::join_all(appends).await {
+        assert_eq!(appended.unwrap().base_offset, Offset(0));
+    }
+    for bucket in 0..4 {
+        assert_eq!(world.read(&shard, bucket, 0).await, [0, 1, 2, 3, 4]);
+    }
+}
+
+#[tokio::test]
+async fn a_new_owner_has_every_acked_row() {
+    let world = World::new();
+    let shard = world.open().await;
+    for i in 0..30 {
+        shard.append(world.part(i % 3, 0..7)).await.unwrap();
+    }
+    // No release: the old owner just stops being heard of.
+    let next = world.open().await;
+    assert!(next.token() > shard.token());
+    for bucket in 0..3 {
+        assert_eq!(world.read(&next, bucket, 0).await.len(), 70);
+    }
+    let appended = next.append(world.part(0, 0..1)).await.unwrap();
+    assert_eq!(appended.base_offset, Offset(70));
+}
+
+#[tokio::test]
+async fn a_fenced_owner_acks_nothing() {
+    let world = World::new();
+    let old = world.open().await;
+    old.append(world.part(0, 0..3)).await.unwrap();
+    let new = world.open().await;
+    let refused = old.append(world.part(0, 3..6)).await.unwrap_err();
+    assert_eq!(refused, AppendError::OutcomeUnknown);
+    assert!(matches!(old.ended().await, Ended::Poisoned(_)));
+    assert_eq!(world.read(&new, 0, 0).await, [0, 1, 2]);
+    assert!(matches!(world.try_read(&old, 0, 0).await, Err(LogReadError::NotOwned)));
+}
+
+#[tokio::test]
+async fn a_released_shard_leaves_nothing_to_replay() {
+    let world = World::new();
+    let shard = world.open().await;
+    shard.append(world.part(0, 0..100)).await.unwrap();
+    shard.release().await;
+    assert_eq!(shard.ended().await, Ended::Released);
+    assert_eq!(shard.append(world.part(0, 0..1)).await.unwrap_err(), AppendError::NotOwned);
+    let manifest = crate::database::read_manifest(&world.context, shard.claim().shard()).await.unwrap();
+    assert_eq!(manifest.last_l0_seq, LogSeq(2), "the fence and one object are in the database");
+    assert_eq!(world.read(&world.open().await, 0, 0).await.len(), 100);
+}
+
+#[tokio::test]
+async fn a_retry_gets_its_first_offsets_also_from_the_next_owner() {
+    let world = World::new();
+    let shard = world.open().await;
+    let first = shard.append(world.stamped(0, 0..5, "p", 1)).await.unwrap();
+    let again = shard.append(world.stamped(0, 0..5, "p", 1)).await.unwrap();
+    assert_eq!((again.base_offset, again.again), (first.base_offset, true));
+    let next = world.open().await;
+    let again = next.append(world.stamped(0, 0..5, "p", 1)).await.unwrap();
+    assert_eq!((again.base_offset, again.again), (first.base_offset, true));
+    let mut other = world.stamped(0, 0..6, "p", 1);
+    other.stamp.as_mut().unwrap().fingerprint = 99;
+    assert!(matches!(next.append(other).await, Err(AppendError::KeyReused { .. })));
+    assert_eq!(world.read(&next, 0, 0).await, [0, 1, 2, 3, 4]);
+}
+
+#[tokio::test]
+async fn the_same_request_twice_at_once_is_written_once() {
+    let world = World::new();
+    let shard = world.open().await;
+    let tries = (0..8).map(|_| shard.append(world.stamped(0, 0..5, "p", 7)));
+    let outcomes = futures::future::join_all(tries).await;
+    let written = outcomes.iter().filter(|o| o.as_ref().is_ok_and(|a| !a.again)).count();
+    assert_eq!(written, 1, "{outcomes:?}");
+    assert!(outcomes.iter().all(|o| matches!(o, Ok(_) | Err(AppendError::InFlight { .. }))), "{outcomes:?}");
+    assert_eq!(world.read(&shard, 0, 0).await, [0, 1, 2, 3, 4]);
+}
+
+#[tokio::test]
+async fn large_and_small_parts_mix() {
+    let world = World::new();
+    let shard = world.open().await;
+    let sizes = [1, 50_000, 3, 100_000, 2, 2, 40_000];
+    let appends = sizes.iter().map(|n| shard.append(world.part(0, 0..*n)));
+    let appended = futures::future::join_all(appends).await;
+    let mut at = 0;
+    for (size, appended) in sizes.iter().zip(appended) {
+        assert_eq!(appended.unwrap().base_offset, Offset(at));
+        at += *size as u64;
+    }
+    let expected: Vec<i64> = sizes.iter().flat_map(|n| 0..*n).collect();
+    assert_eq!(world.read(&shard, 0, 0).await, expected);
+    // And again by the next owner, from the object store.
+    assert_eq!(world.read(&world.open().await, 0, 0).await, expected);
+}
+
+#[tokio::test]
+async fn too_large_parts_are_refused_alone() {
+    let world = World::new();
+    let shard = world.open().await;
+    let huge = world.part(0, 0..5_000_000);
+    assert!(matches!(shard.append(huge).await, Err(AppendError::TooLarge { .. })));
+    shard.append(world.part(0, 0..1)).await.unwrap();
+}
+
+#[tokio::test]
+async fn more_than_the_budget_is_refused_and_later_taken() {
+    let world = World::with(|settings| {
+        settings.unflushed_bytes = 32 << 20;
+        settings.linger = Duration::from_millis(1);
+    });
+    let shard = world.open().await;
+    let appends = (0..8).map(|_| shard.append(world.part(0, 0..500_000)));
+    let outcomes = futures::future::join_all(appends).await;
+    assert!(outcomes.iter().any(|o| o.as_ref() == Err(&AppendError::Overloaded)), "{outcomes:?}");
+    shard.append(world.part(0, 0..500_000)).await.unwrap();
+    assert_eq!(world.context.memory.used(), 0);
+}
+
+#[tokio::test]
+async fn filters_and_columns_give_the_same_rows_everywhere() {
+    let world = World::new();
+    let shard = world.open().await;
+    for i in 0..10 {
+        shard.append(world.part(0, i * 10_000..(i + 1) * 10_000)).await.unwrap();
+    }
+    let filter =
+        Predicate::parse("id >= 41000 and id < 43000 or id = 7", world.table.schema().arrow()).unwrap();
+    let mut expected = vec![7];
+    expected.extend(41_000..43_000);
+    let next = world.open().await;
+    for shard in [&shard, &next] {
+        if shard.has_ended() {
+            continue;
+        }
+        let mut request = world.request(0, Offset(0));
+        request.filter = Some(&filter);
+        request.columns = vec![0];
+        request.max_rows = 500;
+        let mut seen = Vec::new();
+        loop {
+            let answer = match shard.read(&request).await {
+                Ok(answer) => answer,
+                Err(LogReadError::NotOwned) => break,
+                Err(error) => panic!("{error}"),
+            };
+            let got = ids(&world, &answer, &request.columns);
+            assert!(got.len() <= 500);
+            seen.extend(got);
+            if answer.next_offset >= answer.bounds.high_watermark {
+                assert_eq!(seen, expected);
+                break;
+            }
+            request.offset = answer.next_offset;
+        }
+    }
+}
+
+#[tokio::test]
+async fn two_columns_of_a_chunk_are_read_alone() {
+    let world = World::with(|settings| settings.tail_bytes = 0);
+    let shard = world.open().await;
+    shard.append(world.part(0, 0..200_000)).await.unwrap();
+    let mut request = world.request(0, Offset(0));
+    request.columns = vec![1];
+    let before = world.context.metrics.log_get_bytes.get();
+    shard.read(&request).await.unwrap();
+    let one = world.context.metrics.log_get_bytes.get() - before;
+    request.columns = vec![0, 1, 2];
+    shard.read(&request).await.unwrap();
+    let rest = world.context.metrics.log_get_bytes.get() - before - one;
+    assert!(one > 0 && one * 2 < rest, "{one} against {rest} bytes");
+    shard.read(&request).await.unwrap();
+    let again = world.context.metrics.log_get_bytes.get() - before - one - rest;
+    assert_eq!(again, 0, "all segments are in memory now");
+}
+
+#[tokio::test]
+async fn system_columns_tell_where_rows_stand() {
+    let world = World::new();
+    let shard = world.open().await;
+    shard.append(world.part(2, 0..4)).await.unwrap();
+    let mut request = world.request(2, Offset(1));
+    request.columns = vec![];
+    request.system = ["_offset", "_bucket", "_change_type", "_timestamp"].map(str::to_owned).to_vec();
+    let answer = shard.read(&request).await.unwrap();
+    let [Piece::Batch(batch)] = answer.pieces.as_slice() else { panic!("{answer:?}") };
+    assert_eq!(batch.column(0).as_primitive::<Int64Type>(), &Int64Array::from(vec![1, 2, 3]));
+    assert_eq!(batch.column(2).as_string::<i32>().value(0), "+I");
+    assert_eq!(batch.num_columns(), 4);
+}
+
+#[tokio::test]
+async fn offsets_out_of_range_say_what_is_there() {
+    let world = World::new();
+    let shard = world.open().await;
+    shard.append(world.part(0, 0..4)).await.unwrap();
+    assert!(world.read(&shard, 0, 4).await.is_empty());
+    let Err(LogReadError::OutOfRange { bounds, .. }) = world.try_read(&shard, 0, 5).await else { panic!() };
+    assert_eq!(bounds, Bounds { log_start: Offset(0), high_watermark: Offset(4) });
+}
+
+#[tokio::test]
+async fn times_find_their_offset() {
+    let world = World::new();
+    let shard = world.open().await;
+    world.set_time(1000);
+    shard.append(world.part(0, 0..4)).await.unwrap();
+    world.set_time(2000);
+    shard.append(world.part(0, 4..6)).await.unwrap();
+    for (time, offset) in [(0, 0), (1000, 0), (1001, 4), (2000, 4), (2001, 6)] {
+        assert_eq!(shard.offset_at(&world.bucket(0), time).await.unwrap(), Offset(offset), "at {time}");
+    }
+    let next = world.open().await;
+    assert_eq!(next.offset_at(&world.bucket(0), 1500).await.unwrap(), Offset(4));
+}
+
+#[tokio::test]
+async fn time_never_runs_back_within_a_shard() {
+    let world = World::new();
+    let shard = world.open().await;
+    world.set_time(5000);
+    shard.append(world.part(0, 0..1)).await.unwrap();
+    world.set_time(10);
+    let next = world.open().await;
+    next.append(world.part(0, 1..2)).await.unwrap();
+    assert_eq!(next.offset_at(&world.bucket(0), 5000).await.unwrap(), Offset(0));
+    next.release().await;
+    world.open().await.append(world.part(0, 2..3)).await.unwrap();
+}
+
+#[tokio::test]
+async fn many_objects_are_read_from_the_database_index() {
+    let world = World::with(|settings| {
+        settings.tail_bytes = 0;
+        settings.group_objects = 4;
+        settings.linger = Duration::ZERO;
+        settings.linger_small = Duration::ZERO;
+    });
+    let shard = world.open().await;
+    for i in 0..60 {
+        shard.append(world.part(0, i * 3..(i + 1) * 3)).await.unwrap();
+    }
+    for offset in [0, 1, 50, 100, 178] {
+        assert_eq!(world.read_all(&shard, 0, offset as u64).await, (offset..180).collect::<Vec<_>>());
+    }
+}
+
+#[tokio::test]
+async fn batches_of_an_older_schema_version_are_read_under_the_newest() {
+    use wadi_model::evolve::SchemaChange;
+    let mut world = World::new();
+    let shard = world.open().await;
+    shard.append(world.part(0, 0..3)).await.unwrap();
+    let rename = SchemaChange::RenameColumn { from: "id".into(), to: "key".into() };
+    let widen = SchemaChange::WidenColumn { name: "n".into(), data_type: "bigint".parse().unwrap() };
+    world.table = world.table.evolved(&[rename, widen]).unwrap();
+    let answer = shard.read(&world.request(0, Offset(0))).await.unwrap();
+    let [Piece::Batch(batch)] = answer.pieces.as_slice() else { panic!("{answer:?}") };
+    assert_eq!(batch.schema_ref(), world.table.schema().arrow());
+    assert_eq!(batch.column(1).as_primitive::<Int64Type>().values(), &[0, 7, 14]);
+}
