@@ -85,12 +85,13 @@ impl SegmentCache {
         metrics.segment_misses.inc_by(missing.len() as u64);
         let path = object_path(root, shard, seq);
         let requests = merge(wanted, &missing);
-        let answers = try_join_all(requests.iter().map(|(range, _)| async {
+        let mut gets = Vec::with_capacity(requests.len());
+        for (range, _) in &requests {
             metrics.log_gets.inc();
             metrics.log_get_bytes.inc_by(range.end - range.start);
-            objects.get_range(&path, range.clone()).await
-        }));
-        let answers = answers.await.map_err(|source| ReadError::Store { path: path.clone(), source })?;
+            gets.push(objects.get_range(&path, range.clone()));
+        }
+        let answers = try_join_all(gets).await.map_err(|source| ReadError::Store { path: path.clone(), source })?;
         for ((range, members), answer) in requests.iter().zip(answers) {
             for i in members {
                 let segment = &wanted[*i];

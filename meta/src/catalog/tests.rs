@@ -1,3 +1,5 @@
+use wadi_model::Fault;
+
 use super::*;
 use crate::memory::MemoryStore;
 

@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use object_store::memory::InMemory;
-use object_store::{ObjectStoreExt, PutMode, PutOptions};
+use object_store::{PutMode, PutOptions};
 use tokio::time::Instant;
 use wadi_model::Token;
 

@@ -255,8 +255,8 @@ impl Actor {
         if self.mean_chunk < settings.small_chunk { settings.linger_small } else { settings.linger }
     }
 
-    /// When the open object is to be flushed; `None` while it cannot be.
-    fn flush_due(&self) -> Option<Instant> {
+    /// When the open object is to be flushed, if not `now`; `None` while it cannot be.
+    fn flush_due(&self, now: Instant) -> Option<Instant> {
         if self.put_in_flight || self.open.is_empty() {
             return None;
         }
@@ -347,7 +347,7 @@ impl Actor {
 
     // ---- the database
 
-    fn group_due(&self) -> Option<Instant> {
+    fn group_due(&self, now: Instant) -> Option<Instant> {
         if self.group_in_flight || self.group.is_empty() {
             return None;
         }
@@ -374,7 +374,7 @@ impl Actor {
         });
     }
 
-    fn memtable_due(&self) -> Option<Instant> {
+    fn memtable_due(&self, now: Instant) -> Option<Instant> {
         let later_groups = self.group_in_flight || !self.group.is_empty();
         if self.memtable_in_flight || self.releasing && later_groups {
             return None;
@@ -382,7 +382,7 @@ impl Actor {
         let since = self.unflushed_since?;
         let settings = &self.shared.context.settings;
         let many = self.applied.0 - self.flushed.0 >= settings.memtable_objects;
-        Some(if many || self.releasing { Instant::now() } else { since + settings.memtable_interval })
+        Some(if many || self.releasing { now } else { since + settings.memtable_interval })
     }
 
     fn flush_memtable(&mut self) {
@@ -397,20 +397,21 @@ impl Actor {
     // ---- time and end
 
     fn next_timer(&self) -> Option<Instant> {
-        [self.flush_due(), self.group_due(), self.memtable_due()].into_iter().flatten().min()
+        let now = Instant::now();
+        [self.flush_due(now), self.group_due(now), self.memtable_due(now)].into_iter().flatten().min()
     }
 
     /// Does what is due. True when a release is complete.
     fn timers(&mut self) -> Result<bool, String> {
         let now = Instant::now();
         let due = |at: Option<Instant>| at.is_some_and(|at| at <= now);
-        if due(self.flush_due()) {
+        if due(self.flush_due(now)) {
             self.flush();
         }
-        if due(self.group_due()) {
+        if due(self.group_due(now)) {
             self.write_group();
         }
-        if due(self.memtable_due()) {
+        if due(self.memtable_due(now)) {
             self.flush_memtable();
         }
         self.shared.context.metrics.unflushed_bytes.set(self.shared.context.memory.used() as i64);

@@ -166,8 +166,11 @@ pub(super) async fn read(shared: &Shared, request: &LogRead<'_>) -> Result<LogAn
     let (plans, end) = plan(shared, request, located.chunks).await?;
     let bytes: usize = plans.iter().map(ChunkPlan::bytes).sum();
     let _share = shared.context.reads.take(bytes).await;
-    let pieces = stream::iter(&plans).map(|plan| plan.read(shared, request)).buffered(PARALLEL);
-    let got: Vec<Option<Got>> = pieces.try_collect().await?;
+    let mut reads = Vec::with_capacity(plans.len());
+    for plan in &plans {
+        reads.push(plan.read(shared, request));
+    }
+    let got: Vec<Option<Got>> = stream::iter(reads).buffered(PARALLEL).try_collect().await?;
     let (pieces, next_offset) = cut(got, &plans, request, end);
     if !shared.claim.hold().await {
         return Err(LogReadError::NotOwned);

@@ -10,7 +10,7 @@ use wadi_model::predicate::Predicate;
 use wadi_model::{Bucket, Offset};
 
 use super::*;
-use setup::{World, ids, rows};
+use setup::{World, ids};
 
 mod faults;
 mod setup;
