@@ -19,6 +19,7 @@ use wadi_model::table::ColumnSpec;
 use crate::failure::Failure;
 use crate::format::{FileFormat, is_arrow_file, is_pandas_index, open, unreadable};
 
+mod order;
 #[cfg(test)]
 mod tests;
 
@@ -57,7 +58,9 @@ fn schema(path: &Path, format: FileFormat) -> Result<SchemaRef, Failure> {
         }
         FileFormat::Ndjson => {
             let sample = sample(path, file)?;
-            infer_json_schema(&sample[..], Some(SAMPLE_ROWS)).map(|(schema, _)| Arc::new(schema))
+            let order = order::of_keys(&sample, SAMPLE_ROWS);
+            let schema = infer_json_schema(&sample[..], Some(SAMPLE_ROWS)).map(|(schema, _)| schema);
+            schema.map(|schema| Arc::new(ordered(&schema, &order)))
         }
     };
     let schema = schema.map_err(|e| unreadable(path, &e))?;
@@ -83,6 +86,27 @@ fn sample(path: &Path, file: impl Read) -> Result<Vec<u8>, Failure> {
         sample.drain(..3);
     }
     Ok(sample)
+}
+
+/// The columns in the order in which the file names them, fields inside them by name: the inference gives them in no
+/// order at all.
+fn ordered(schema: &ArrowSchema, order: &[String]) -> ArrowSchema {
+    let mut fields: Vec<_> = schema.fields().iter().map(by_name).collect();
+    fields.sort_by_key(|f| order.iter().position(|name| name == f.name()));
+    ArrowSchema::new(fields)
+}
+
+fn by_name(field: &Arc<Field>) -> Arc<Field> {
+    let data_type = match field.data_type() {
+        ArrowType::List(item) => ArrowType::List(by_name(item)),
+        ArrowType::Struct(fields) => {
+            let mut fields: Vec<_> = fields.iter().map(by_name).collect();
+            fields.sort_by(|a, b| a.name().cmp(b.name()));
+            ArrowType::Struct(fields.into())
+        }
+        other => other.clone(),
+    };
+    Arc::new(field.as_ref().clone().with_data_type(data_type))
 }
 
 fn nullable(schema: &ArrowSchema) -> ArrowSchema {
