@@ -59,6 +59,13 @@ pub(crate) struct Outcome {
     pub(crate) stopped: bool,
 }
 
+/// What was done with a piece.
+enum Step {
+    /// An earlier run has sent it.
+    Known(Piece),
+    Sent(Sent),
+}
+
 /// A piece that is durable.
 struct Sent {
     number: u64,
@@ -130,23 +137,13 @@ impl Sender {
         };
         let fresh = unfold(cut, |mut cut| async { cut.recv().await.map(|piece| (piece, cut)) });
         // `buffered` keeps the order, and so is the window that the module's text promises.
-        let mut sent = fresh
-            .take_until(stopped)
-            .map(|piece| async {
-                let piece = piece?;
-                if acked.contains_key(&piece.number) {
-                    Ok(Err(piece))
-                } else {
-                    self.send_one(piece).await.map(Ok)
-                }
-            })
-            .buffered(self.concurrency);
-        while let Some(done) = sent.next().await {
-            match done? {
-                Err(known) => progress.skip(&known),
-                Ok(sent) => {
-                    let rejected = sent.answer.rejected_rows();
-                    let acked = Acked { rows: sent.answer.rows, rejected };
+        let steps = fresh.take_until(stopped).map(|piece| self.step(piece, acked)).buffered(self.concurrency);
+        let mut steps = std::pin::pin!(steps);
+        while let Some(step) = steps.next().await {
+            match step? {
+                Step::Known(piece) => progress.skip(&piece),
+                Step::Sent(sent) => {
+                    let acked = Acked { rows: sent.answer.rows, rejected: sent.answer.rejected_rows() };
                     if let Some(journal) = journal {
                         journal.acked(sent.number, acked)?;
                     }
@@ -155,9 +152,20 @@ impl Sender {
                 }
             }
         }
-        drop(sent);
         outcome.stopped = *self.stop.borrow();
         Ok(())
+    }
+
+    async fn step(
+        &self,
+        piece: Result<Piece, Failure>,
+        acked: &BTreeMap<u64, Acked>,
+    ) -> Result<Step, Failure> {
+        let piece = piece?;
+        if acked.contains_key(&piece.number) {
+            return Ok(Step::Known(piece));
+        }
+        self.send_one(piece).await.map(Step::Sent)
     }
 
     async fn send_one(&self, piece: Piece) -> Result<Sent, Failure> {

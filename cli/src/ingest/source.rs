@@ -76,15 +76,9 @@ impl Source {
 
     /// Opens it and cuts it into pieces of about `size` bytes.
     pub(crate) fn open(&self, size: u64) -> Result<Opened, Failure> {
-        let text_size = usize::try_from(size).unwrap_or(usize::MAX);
-        let text = |kind, input| -> Pieces { Box::new(TextPieces::<Input>::new(kind, input, text_size)) };
-        let (input, bytes): (Input, _) = match &self.kind {
-            SourceKind::Input => (Box::new(std::io::stdin()), None),
-            SourceKind::File(file) => (Box::new(open(&file.path)?), Some(file.bytes)),
-        };
         Ok(match (self.format, &self.kind) {
-            (FileFormat::Ndjson, _) => Opened { pieces: text(TextKind::Ndjson, input), units: bytes },
-            (FileFormat::Csv, _) => Opened { pieces: text(TextKind::Csv, input), units: bytes },
+            (FileFormat::Ndjson, _) => self.text(TextKind::Ndjson, size)?,
+            (FileFormat::Csv, _) => self.text(TextKind::Csv, size)?,
             (FileFormat::Parquet, SourceKind::File(file)) => {
                 let (pieces, rows) = BatchPieces::parquet(&file.path, size)?;
                 Opened { pieces: Box::new(pieces), units: Some(rows) }
@@ -92,10 +86,20 @@ impl Source {
             (FileFormat::Arrow, SourceKind::File(file)) => {
                 Opened { pieces: Box::new(BatchPieces::arrow(&file.path, size)?), units: None }
             }
+            // `new` lets no Parquet through here.
             (FileFormat::Arrow | FileFormat::Parquet, SourceKind::Input) => {
                 Opened { pieces: Box::new(BatchPieces::arrow_input(size)?), units: None }
             }
         })
+    }
+
+    fn text(&self, kind: TextKind, size: u64) -> Result<Opened, Failure> {
+        let (input, units): (Input, _) = match &self.kind {
+            SourceKind::Input => (Box::new(std::io::stdin()), None),
+            SourceKind::File(file) => (Box::new(open(&file.path)?), Some(file.bytes)),
+        };
+        let size = usize::try_from(size).unwrap_or(usize::MAX);
+        Ok(Opened { pieces: Box::new(TextPieces::new(kind, input, size)), units })
     }
 }
 

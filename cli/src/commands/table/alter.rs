@@ -15,10 +15,17 @@ use crate::output;
 
 /// Change a table. Columns are added, renamed, widened and dropped in this order.
 #[derive(Debug, Args)]
-#[group(required = true, multiple = true, id = "change", args = ["add", "rename", "widen", "drop", "set", "unset"])]
 pub(crate) struct AlterArgs {
     /// database.table
     table: TableName,
+    #[command(flatten)]
+    changes: Changes,
+}
+
+/// At least one of these.
+#[derive(Debug, Args)]
+#[group(required = true, multiple = true)]
+struct Changes {
     /// Add columns: `tip double, zone string`.
     #[arg(long, env = "WADI_ADD", value_name = "COLUMNS")]
     add: Option<String>,
@@ -40,7 +47,7 @@ pub(crate) struct AlterArgs {
 }
 
 pub(super) async fn run(args: AlterArgs, context: &Context) -> Result<(), Failure> {
-    let alter = alter(&args)?;
+    let alter = alter(&args.changes)?;
     let table = context.client()?.alter_table(&args.table, &alter).await?;
     if context.json {
         output::json(&table)
@@ -49,7 +56,7 @@ pub(super) async fn run(args: AlterArgs, context: &Context) -> Result<(), Failur
     }
 }
 
-fn alter(args: &AlterArgs) -> Result<AlterTable, Failure> {
+fn alter(args: &Changes) -> Result<AlterTable, Failure> {
     let mut changes = Vec::new();
     if let Some(added) = &args.add {
         for (name, t) in parse_columns(added).map_err(|e| Failure::usage(e.to_string()))? {
