@@ -209,12 +209,11 @@ async fn retry_after_beyond_the_deadline_is_not_waited_for() {
 async fn a_server_that_is_not_there_is_told_with_its_address() {
     // The port was free a moment ago; nobody listens on it.
     let address = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
-    let options = ClientOptions { deadline: Duration::from_millis(50), ..options() };
+    let options = ClientOptions { deadline: Duration::ZERO, ..options() };
     let client = Client::new(&format!("http://{address}"), options).unwrap();
     let error = client.append_batch(&table(), &batch(), &WriteOptions::default()).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable);
     assert!(error.to_string().contains(&address.to_string()), "{error}");
-    assert!(matches!(error, ClientError::GaveUp { attempts, .. } if attempts > 1), "{error}");
 }
 
 #[tokio::test]
