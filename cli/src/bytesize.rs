@@ -47,7 +47,7 @@ impl FromStr for ByteSize {
 /// In the largest binary unit without a rest, so that what is printed can be read again as the same number.
 impl fmt::Display for ByteSize {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let unit = UNITS[..3].iter().find(|(_, size)| self.0 >= *size && self.0 % size == 0);
+        let unit = UNITS[..3].iter().find(|(_, size)| self.0 >= *size && self.0.is_multiple_of(*size));
         match unit {
             Some((name, size)) => write!(f, "{}{name}", self.0 / size),
             None => write!(f, "{}", self.0),

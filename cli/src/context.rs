@@ -22,14 +22,9 @@ impl Context {
         Context { json: global.json, quiet: global.quiet, url: global.url.clone() }
     }
 
-    /// The server's address as given.
-    pub(crate) fn url(&self) -> &str {
-        &self.url
-    }
-
     /// A client for someone who waits at a terminal: it retries, but not for long.
     pub(crate) fn client(&self) -> Result<Client, Failure> {
-        self.client_with(Duration::from_secs(15), ArrowCompression::default())
+        self.client_with(Duration::from_secs(5), ArrowCompression::default())
     }
 
     /// A client that has the given patience.

@@ -92,7 +92,7 @@ impl BatchStream {
         self.decoder.schema()
     }
 
-    fn take(&mut self, chunk: Bytes) -> Result<(), ArrowError> {
+    fn accept(&mut self, chunk: Bytes) -> Result<(), ArrowError> {
         let mut buffer = Buffer::from(chunk);
         while let Some(batch) = self.decoder.decode(&mut buffer)? {
             self.ready.push_back(batch);
@@ -117,7 +117,7 @@ impl Stream for BatchStream {
             }
             let outcome = match self.chunks.poll_next_unpin(context) {
                 Poll::Pending => return Poll::Pending,
-                Poll::Ready(Some(Ok(chunk))) => self.take(chunk).map_err(ClientError::bad_answer),
+                Poll::Ready(Some(Ok(chunk))) => self.accept(chunk).map_err(ClientError::bad_answer),
                 Poll::Ready(Some(Err(error))) => Err(error),
                 Poll::Ready(None) => {
                     self.done = true;

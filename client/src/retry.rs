@@ -120,8 +120,7 @@ mod tests {
             retry.attempts = attempts;
             pauses.push(retry.pause(None).as_millis());
         }
-        // The highest share is a hair below one.
-        assert_eq!(pauses, [99, 199, 399, 4999, 4999]);
+        assert_eq!(pauses, [100, 200, 400, 5000, 5000]);
         retry.attempts = 1;
         assert!(retry.pause(Some(Duration::from_secs(7))) >= Duration::from_secs(7));
     }

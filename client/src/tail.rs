@@ -87,7 +87,7 @@ impl LineStream {
     }
 
     /// Keeps the unfinished line and takes the next bytes.
-    fn take(&mut self, chunk: Bytes) -> Result<(), ClientError> {
+    fn accept(&mut self, chunk: Bytes) -> Result<(), ClientError> {
         if self.begun.len() + self.chunk.len() > MAX_LINE {
             return Err(ClientError::bad_answer(format!("a line is longer than {MAX_LINE} bytes")));
         }
@@ -110,7 +110,7 @@ impl Stream for LineStream {
             }
             let outcome = match self.chunks.poll_next_unpin(context) {
                 Poll::Pending => return Poll::Pending,
-                Poll::Ready(Some(chunk)) => chunk.and_then(|chunk| self.take(chunk)),
+                Poll::Ready(Some(chunk)) => chunk.and_then(|chunk| self.accept(chunk)),
                 // A last line without its end is a cut-off one.
                 Poll::Ready(None) => {
                     self.done = true;

@@ -1,5 +1,7 @@
 //! The client against a server that fails in chosen ways.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on must fail")]
+
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::sync::Arc;
