@@ -66,9 +66,8 @@ pub struct WriteAnswer {
     pub offsets: Vec<WrittenRange>,
     /// The first of the rows that were left out.
     pub rejected: Vec<RowError>,
-    /// How many rows were left out, if the server tells.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub rejected_total: Option<u64>,
+    /// How many rows were left out.
+    pub rejected_rows: u64,
     /// How often the request was sent.
     #[serde(skip)]
     pub attempts: u32,
@@ -78,22 +77,14 @@ pub struct WriteAnswer {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct WrittenRange {
-    /// The partition's name; none in tables without partitions.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub partition: Option<String>,
+    /// The partition's name; empty in tables without partitions.
+    pub partition: String,
     /// The bucket's number.
     pub bucket: u32,
     /// Offset of the first row.
     pub base_offset: u64,
     /// Offset of the last row.
     pub last_offset: u64,
-}
-
-impl WriteAnswer {
-    /// How many rows were left out.
-    pub fn rejected_rows(&self) -> u64 {
-        self.rejected_total.unwrap_or(0).max(self.rejected.len() as u64)
-    }
 }
 
 impl OnError {

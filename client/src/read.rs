@@ -53,9 +53,9 @@ pub struct LogAnswer {
 /// An offset of one bucket.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BucketOffset {
-    /// The partition's name; none in tables without partitions.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub partition: Option<String>,
+    /// The partition's name; empty in tables without partitions.
+    #[serde(default)]
+    pub partition: String,
     /// The bucket's number.
     pub bucket: u32,
     /// The offset asked for.

@@ -94,7 +94,7 @@ fn json(body: &'static str) -> Response {
 }
 
 const WRITTEN: &str = r#"{"request_id":"r2","rows":2,
-    "offsets":[{"partition":null,"bucket":1,"base_offset":5,"last_offset":6}],"rejected":[]}"#;
+    "offsets":[{"partition":"","bucket":1,"base_offset":5,"last_offset":6}],"rejected_rows":0,"rejected":[]}"#;
 
 fn table() -> TableName {
     "nyc.flights".parse().unwrap()
@@ -302,7 +302,7 @@ async fn administration_speaks_the_api() {
         "GET /v1/databases" => json(r#"{"databases":[{"name":"nyc","tables":3}]}"#),
         "GET /v1/databases/nyc/tables" => json(r#"{"tables":[{"name":"flights"}]}"#),
         "GET /v1/databases/nyc/tables/flights/offsets?at=latest" => {
-            json(r#"{"offsets":[{"partition":null,"bucket":0,"offset":12}]}"#)
+            json(r#"{"offsets":[{"partition":"","bucket":0,"offset":12}]}"#)
         }
         call if call.starts_with("PATCH") => {
             json(r#"{"id":7,"name":"t","columns":[],"buckets":1,"properties":{"a":"b"}}"#)
@@ -315,7 +315,7 @@ async fn administration_speaks_the_api() {
         assert_eq!(client.databases().await.unwrap()[0].rest["tables"], 3);
         assert_eq!(client.tables(&nyc).await.unwrap()[0].name, "flights");
         let offsets = client.offsets(&table(), "latest").await.unwrap();
-        assert_eq!(offsets, [BucketOffset { partition: None, bucket: 0, offset: 12 }]);
+        assert_eq!(offsets, [BucketOffset { partition: String::new(), bucket: 0, offset: 12 }]);
         let alter = AlterTable {
             changes: vec![SchemaChange::DropColumn { name: "x".into() }],
             properties: [("a".to_owned(), None)].into(),

@@ -59,9 +59,11 @@ fn list(context: &Context, tables: &[TableSummary]) -> Result<(), Failure> {
     if context.json {
         return output::json(&tables);
     }
-    let names: Vec<&String> = tables.first().map(|t| t.rest.keys().collect()).unwrap_or_default();
-    let mut shown =
-        output::table(["table".to_owned()].into_iter().chain(names.iter().map(|n| n.to_string())));
+    let scalar = |(_, value): &(&String, &serde_json::Value)| !value.is_array() && !value.is_object();
+    let names = tables.first().map(|t| t.rest.iter().filter(scalar).map(|(name, _)| name).collect());
+    let names: Vec<&String> = names.unwrap_or_default();
+    let header = ["table".to_owned()].into_iter().chain(names.iter().map(|name| name.to_string()));
+    let mut shown = output::table(header);
     for table in tables {
         let rest = names.iter().map(|name| table.rest.get(*name).map(output::cell).unwrap_or_default());
         shown.add_row([table.name.clone()].into_iter().chain(rest));
@@ -88,8 +90,13 @@ fn show(context: &Context, table: &TableDescription) -> Result<(), Failure> {
         ("partitioned by", table.partition_by.join(", ")),
         ("properties", properties.join(", ")),
     ];
-    facts.extend(table.rest.iter().map(|(name, value)| (name.as_str(), output::cell(value))));
+    let (nested, plain): (Vec<_>, Vec<_>) = table.rest.iter().partition(|(_, value)| value.is_object());
+    facts.extend(plain.into_iter().map(|(name, value)| (name.as_str(), output::cell(value))));
     facts.retain(|(_, value)| !value.is_empty());
     output::line(output::facts(&facts))?;
-    output::line(columns)
+    output::line(columns)?;
+    for (name, value) in nested {
+        output::line(format!("\n{name}\n{}", output::document(value)))?;
+    }
+    Ok(())
 }

@@ -143,7 +143,7 @@ impl Sender {
             match step? {
                 Step::Known(piece) => progress.skip(&piece),
                 Step::Sent(sent) => {
-                    let acked = Acked { rows: sent.answer.rows, rejected: sent.answer.rejected_rows() };
+                    let acked = Acked { rows: sent.answer.rows, rejected: sent.answer.rejected_rows };
                     if let Some(journal) = journal {
                         journal.acked(sent.number, acked)?;
                     }
@@ -203,7 +203,7 @@ fn in_file(error: wadi_client::ClientError, place: &super::piece::Place) -> Fail
 impl Outcome {
     fn add(&mut self, sent: Sent) {
         self.rows += sent.answer.rows;
-        self.rejected += sent.answer.rejected_rows();
+        self.rejected += sent.answer.rejected_rows;
         let room = KEPT_REJECTS.saturating_sub(self.rejects.len());
         self.rejects.extend(sent.answer.rejected.into_iter().take(room));
         self.raw_bytes += sent.raw_bytes;

@@ -119,7 +119,7 @@ async fn read(
 ) -> Result<(u64, u64), Failure> {
     let mut query = LogQuery {
         bucket: bucket.bucket,
-        partition: bucket.partition.clone(),
+        partition: Some(bucket.partition.clone()).filter(|p| !p.is_empty()),
         offset: bucket.offset,
         columns: columns.to_vec(),
         max_bytes: Some(args.answer_size.0),
