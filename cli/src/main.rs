@@ -1,2 +1,50 @@
-//! Placeholder.
-fn main() {}
+//! `wadi`: the one binary. Starts servers, and speaks to them for people and scripts.
+//!
+//! * `commands/` has one file for each command; `args` is the whole command line.
+//! * Everything but `dev` and `gateway` is a client of the HTTP API and holds no state, but for the journal of
+//!   `ingest`, which lets an interrupted run continue.
+//! * Results go to stdout (tables for people, JSON with `--json`), all else to stderr. Exit codes: 0 done, 1 failed,
+//!   2 the command line or the configuration is wrong.
+
+mod args;
+mod bench;
+mod bytesize;
+mod commands;
+mod config;
+mod context;
+mod failure;
+mod format;
+mod infer;
+mod ingest;
+mod latency;
+mod logging;
+mod output;
+mod rows;
+mod server;
+mod task;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::args::Cli;
+use crate::failure::Failure;
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let done = runtime().and_then(|runtime| {
+        let done = runtime.block_on(commands::run(cli));
+        // A thread that waits for standard input must not hold up the end.
+        runtime.shutdown_background();
+        done
+    });
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => failure.report(),
+    }
+}
+
+fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    runtime.map_err(|e| Failure::new(format!("threads cannot be started: {e}")))
+}

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Most rejected rows that are told one by one; the rest is only counted.
 pub const MAX_TOLD: usize = 100;
@@ -11,7 +11,8 @@ pub const MAX_TOLD: usize = 100;
 const MAX_PREVIEW: usize = 80;
 
 /// Why one row was rejected.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct RowError {
     /// The row's position in the request, from 0.
     pub row: u64,

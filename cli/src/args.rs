@@ -1,0 +1,78 @@
+//! The command line. Every flag `--some-thing` has the environment variable `WADI_SOME_THING`; a test holds it to
+//! that.
+
+use clap::builder::BoolishValueParser;
+use clap::{Args, Parser, Subcommand};
+
+use crate::commands::{
+    bench, completions, database, dev, doctor, gateway, ingest, log, scan, status, table, tail,
+};
+
+#[cfg(test)]
+mod tests;
+
+/// Streaming storage on object storage: start a server, or speak to one.
+#[derive(Debug, Parser)]
+#[command(name = "wadi", version, arg_required_else_help = true, propagate_version = true)]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) global: Global,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// Flags of all commands.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Global {
+    /// The server to speak to.
+    #[arg(
+        long,
+        env = "WADI_URL",
+        default_value = "http://127.0.0.1:8080",
+        global = true,
+        help_heading = "Global"
+    )]
+    pub(crate) url: String,
+    /// Answer in JSON, for programs.
+    #[arg(long, env = "WADI_JSON", global = true, value_parser = boolish(), help_heading = "Global")]
+    pub(crate) json: bool,
+    /// No progress and no remarks on stderr.
+    #[arg(long, short, env = "WADI_QUIET", global = true, value_parser = boolish(), help_heading = "Global")]
+    pub(crate) quiet: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Start everything in one process, on a local directory, for trying and developing.
+    Dev(dev::DevArgs),
+    /// Start a gateway on an object store.
+    Gateway(gateway::GatewayArgs),
+    /// Create, list and drop databases.
+    #[command(subcommand)]
+    Database(database::DatabaseCommand),
+    /// Create, list, show, alter and drop tables.
+    #[command(subcommand)]
+    Table(table::TableCommand),
+    /// Send files to a table; an interrupted run continues where it stopped.
+    Ingest(ingest::IngestArgs),
+    /// Follow a table: print rows as they arrive.
+    Tail(tail::TailArgs),
+    /// Print the rows that a table has now.
+    Scan(scan::ScanArgs),
+    /// Print rows of one bucket from an offset.
+    Log(log::LogArgs),
+    /// Show the server's version, shards and owners.
+    Status(status::StatusArgs),
+    /// Check that everything a server needs is there and works.
+    Doctor(doctor::DoctorArgs),
+    /// Measure a server.
+    #[command(subcommand)]
+    Bench(bench::BenchCommand),
+    /// Print a completion script for a shell.
+    Completions(completions::CompletionsArgs),
+}
+
+/// Reads a flag's environment variable: true, false, yes, no, on, off, 1, 0.
+pub(crate) fn boolish() -> BoolishValueParser {
+    BoolishValueParser::new()
+}

@@ -1,0 +1,26 @@
+//! `wadi bench`: measures a server. Figures of server and client are told apart.
+
+mod append;
+mod read;
+mod usage;
+
+use clap::Subcommand;
+
+use crate::context::Context;
+use crate::failure::Failure;
+
+/// Measure a server.
+#[derive(Debug, Subcommand)]
+pub(crate) enum BenchCommand {
+    /// Send rows as fast as the server acks them.
+    Append(append::AppendArgs),
+    /// Read a table's log with one column and with all.
+    Read(read::ReadArgs),
+}
+
+pub(crate) async fn run(command: BenchCommand, context: &Context) -> Result<(), Failure> {
+    match command {
+        BenchCommand::Append(args) => append::run(args, context).await,
+        BenchCommand::Read(args) => read::run(args, context).await,
+    }
+}

@@ -1,0 +1,262 @@
+//! The configuration of a server process: one struct for file, environment and flags.
+//!
+//! Layers, later ones win: defaults, the file of `--config` (TOML), `WADI_*` variables, flags. The keys of the file are
+//! the names of the flags with `_`. Unknown keys of the file are errors. [`ServerConfig::validate`] checks the fields
+//! against each other, so that a server that starts has a configuration that makes sense.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use figment::Figment;
+use figment::error::Kind;
+use figment::providers::{Format, Serialized, Toml};
+use serde::{Deserialize, Serialize};
+use wadi_model::suggest::{did_you_mean, nearest};
+
+use crate::args::boolish;
+use crate::bytesize::ByteSize;
+use crate::failure::Failure;
+
+#[cfg(test)]
+mod tests;
+mod validate;
+
+/// Where the small, slow-changing state of a cluster is kept.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Meta {
+    /// In the object store, for a single process.
+    #[default]
+    Embedded,
+    /// In etcd, for any number of gateways.
+    Etcd,
+}
+
+/// The form of the log.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum LogFormat {
+    /// Lines for people.
+    #[default]
+    Text,
+    /// A JSON object a line, for log collectors.
+    Json,
+}
+
+/// What a server process runs with.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ServerConfig {
+    pub(crate) listen: SocketAddr,
+    pub(crate) insecure: bool,
+    pub(crate) data_dir: Option<PathBuf>,
+    pub(crate) object_store: Option<String>,
+    pub(crate) s3_endpoint: Option<String>,
+    pub(crate) s3_region: Option<String>,
+    pub(crate) s3_allow_http: bool,
+    pub(crate) meta: Meta,
+    pub(crate) etcd_endpoints: Vec<String>,
+    pub(crate) shards: u32,
+    pub(crate) memory_unacked: ByteSize,
+    pub(crate) memory_memtables: ByteSize,
+    pub(crate) memory_block_cache: ByteSize,
+    pub(crate) memory_tail: ByteSize,
+    #[serde(with = "humantime_serde")]
+    pub(crate) linger: Duration,
+    #[serde(with = "humantime_serde")]
+    pub(crate) lease_ttl: Duration,
+    pub(crate) log_format: LogFormat,
+    pub(crate) log_level: String,
+}
+
+/// What a file, the environment and flags may say: the fields of [`ServerConfig`], all optional.
+#[derive(Clone, Debug, Default, Args, Serialize)]
+pub(crate) struct ServerFlags {
+    /// Address and port of the HTTP API [default: 127.0.0.1:8080]. Beyond loopback everybody who reaches it can read
+    /// and write everything, as long as there is no auth; so that needs --insecure.
+    #[arg(long, env = "WADI_LISTEN", value_name = "ADDR:PORT")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    listen: Option<SocketAddr>,
+    /// Allow an address beyond loopback without auth [default: false].
+    #[arg(long, env = "WADI_INSECURE", num_args = 0..=1, default_missing_value = "true", value_parser = boolish())]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    insecure: Option<bool>,
+    /// A local directory as object store [default of dev: ./wadi-data]. Every write is synced to the disk before it
+    /// is acked. Not together with --object-store.
+    #[arg(long, env = "WADI_DATA_DIR", value_name = "DIR")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    data_dir: Option<PathBuf>,
+    /// Where all data lives: s3://bucket/prefix or file:///directory. Credentials for S3 come from AWS_* variables or
+    /// the machine's role.
+    #[arg(long, env = "WADI_OBJECT_STORE", value_name = "URL")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    object_store: Option<String>,
+    /// Endpoint of an S3-compatible store [default: AWS]. It must hold conditional writes; `wadi doctor` checks that.
+    #[arg(long, env = "WADI_S3_ENDPOINT", value_name = "URL")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    s3_endpoint: Option<String>,
+    /// Region of the bucket [default: from AWS_REGION].
+    #[arg(long, env = "WADI_S3_REGION", value_name = "REGION")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    s3_region: Option<String>,
+    /// Allow an S3 endpoint without TLS [default: false]. Data and credentials can then be read on the way.
+    #[arg(long, env = "WADI_S3_ALLOW_HTTP", num_args = 0..=1, default_missing_value = "true", value_parser = boolish())]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    s3_allow_http: Option<bool>,
+    /// Where metadata and leases are kept [default: embedded]. With embedded a second process on the same object
+    /// store is refused or takes over; several gateways need etcd.
+    #[arg(long, env = "WADI_META", value_enum)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    meta: Option<Meta>,
+    /// Endpoints of etcd, with commas between.
+    #[arg(long, env = "WADI_ETCD_ENDPOINTS", value_delimiter = ',', value_name = "URL,…")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    etcd_endpoints: Vec<String>,
+    /// Shards of a new cluster [default: 4 in dev, 32 else]. Fixed when the cluster is made; each writes at most one
+    /// object at a time, so more shards are more parallelism and more requests.
+    #[arg(long, env = "WADI_SHARDS", value_name = "N")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    shards: Option<u32>,
+    /// Most bytes that are accepted and not yet acked [default: 256MiB]. Beyond it writes are answered 429.
+    #[arg(long, env = "WADI_MEMORY_UNACKED", value_name = "SIZE")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    memory_unacked: Option<ByteSize>,
+    /// Most bytes of all shard databases' memtables [default: 512MiB, 64MiB in dev]. Less means more and smaller
+    /// files.
+    #[arg(long, env = "WADI_MEMORY_MEMTABLES", value_name = "SIZE")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    memory_memtables: Option<ByteSize>,
+    /// Cache of blocks and chunks read from the object store [default: 256MiB, 64MiB in dev].
+    #[arg(long, env = "WADI_MEMORY_BLOCK_CACHE", value_name = "SIZE")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    memory_block_cache: Option<ByteSize>,
+    /// The newest log objects, kept in memory for tailing readers [default: 256MiB, 64MiB in dev].
+    #[arg(long, env = "WADI_MEMORY_TAIL", value_name = "SIZE")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    memory_tail: Option<ByteSize>,
+    /// Least time between two writes of a busy shard [default: 50ms]. Longer means fewer requests to pay for, and
+    /// later acks.
+    #[arg(long, env = "WADI_LINGER", value_name = "TIME", value_parser = humantime::parse_duration)]
+    #[serde(skip_serializing_if = "Option::is_none", with = "humantime_serde")]
+    linger: Option<Duration>,
+    /// How long shards stay with a gateway that is not heard of [default: 10s]. Shorter means faster takeover, and
+    /// more false alarms.
+    #[arg(long, env = "WADI_LEASE_TTL", value_name = "TIME", value_parser = humantime::parse_duration)]
+    #[serde(skip_serializing_if = "Option::is_none", with = "humantime_serde")]
+    lease_ttl: Option<Duration>,
+    /// Form of the log on stderr [default: text in dev, json else].
+    #[arg(long, env = "WADI_LOG_FORMAT", value_enum)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    log_format: Option<LogFormat>,
+    /// What is logged: error, warn, info, debug, trace, or by module (`info,wadi_store=debug`) [default: info].
+    #[arg(long, env = "WADI_LOG_LEVEL", value_name = "FILTER")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    log_level: Option<String>,
+}
+
+/// The configuration part of a server command's line.
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct ConfigArgs {
+    /// A TOML file. Its keys are the flags' names with `_`; variables and flags win over it.
+    #[arg(long, env = "WADI_CONFIG", value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// Print the configuration that results, and stop.
+    #[arg(long, env = "WADI_PRINT_CONFIG", value_parser = boolish())]
+    pub(crate) print_config: bool,
+    #[command(flatten)]
+    pub(crate) flags: ServerFlags,
+}
+
+/// Which server the configuration is for: they start from different defaults.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ServerKind {
+    /// `wadi dev`: one process on a local directory, small on memory.
+    Dev,
+    /// `wadi gateway`: needs to be told its object store.
+    Gateway,
+}
+
+impl ServerConfig {
+    fn defaults(kind: ServerKind) -> ServerConfig {
+        let dev = kind == ServerKind::Dev;
+        let memory = |gateway| if dev { ByteSize::mib(64) } else { ByteSize::mib(gateway) };
+        ServerConfig {
+            listen: SocketAddr::from(([127, 0, 0, 1], 8080)),
+            insecure: false,
+            data_dir: None,
+            object_store: None,
+            s3_endpoint: None,
+            s3_region: None,
+            s3_allow_http: false,
+            meta: Meta::Embedded,
+            etcd_endpoints: Vec::new(),
+            shards: if dev { 4 } else { 32 },
+            memory_unacked: ByteSize::mib(256),
+            memory_memtables: memory(512),
+            memory_block_cache: memory(256),
+            memory_tail: memory(256),
+            linger: Duration::from_millis(50),
+            lease_ttl: Duration::from_secs(10),
+            log_format: if dev { LogFormat::Text } else { LogFormat::Json },
+            log_level: "info".to_owned(),
+        }
+    }
+
+    /// Lays file, environment and flags over the defaults, and checks the result.
+    pub(crate) fn load(kind: ServerKind, args: &ConfigArgs) -> Result<ServerConfig, Failure> {
+        let mut layers = Figment::from(Serialized::defaults(ServerConfig::defaults(kind)));
+        if let Some(path) = &args.config {
+            if !path.is_file() {
+                return Err(Failure::usage(format!("the configuration {} is no file", path.display())));
+            }
+            layers = layers.merge(Toml::file_exact(path));
+        }
+        layers = layers.merge(Serialized::defaults(&args.flags));
+        let mut config: ServerConfig = layers.extract().map_err(|e| Failure::usage(explain(e)))?;
+        if kind == ServerKind::Dev && config.data_dir.is_none() && config.object_store.is_none() {
+            config.data_dir = Some(PathBuf::from("./wadi-data"));
+        }
+        config.validate()?;
+        Ok(config)
+    }
+
+    /// The object store's URL: as given, or of the data directory.
+    pub(crate) fn object_store_url(&self) -> Result<String, Failure> {
+        match (&self.object_store, &self.data_dir) {
+            (Some(url), _) => Ok(url.clone()),
+            (None, Some(dir)) => {
+                let dir = std::path::absolute(dir).map_err(|e| {
+                    Failure::usage(format!("data_dir {} cannot be used: {e}", dir.display()))
+                })?;
+                Ok(format!("file://{}", dir.display()))
+            }
+            (None, None) => Err(Failure::usage("no object store is named").hint(
+                "give --object-store s3://bucket/prefix (WADI_OBJECT_STORE), or --data-dir for a local directory",
+            )),
+        }
+    }
+
+    /// The configuration as a file that `--config` reads.
+    pub(crate) fn to_toml(&self) -> Result<String, Failure> {
+        toml::to_string(self).map_err(|e| Failure::new(format!("the configuration is no TOML: {e}")))
+    }
+}
+
+/// What is wrong with a layer, and where.
+fn explain(error: figment::Error) -> String {
+    let place = error.metadata.as_ref().map_or_else(String::new, |m| match &m.source {
+        Some(source) => format!(" in {source}"),
+        None => String::new(),
+    });
+    match &error.kind {
+        Kind::UnknownField(name, known) => {
+            format!(
+                "the configuration{place} has an unknown key \"{name}\"{}",
+                did_you_mean(nearest(name, known.iter().copied()))
+            )
+        }
+        kind => format!("the configuration{place} is wrong at \"{}\": {kind}", error.path.join(".")),
+    }
+}

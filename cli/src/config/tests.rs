@@ -1,0 +1,102 @@
+use std::path::Path;
+
+use clap::Parser;
+
+use super::*;
+
+/// The server commands' line without its environment.
+#[derive(Parser)]
+struct Line {
+    #[command(flatten)]
+    config: ConfigArgs,
+}
+
+fn load(kind: ServerKind, file: Option<&str>, flags: &[&str]) -> Result<ServerConfig, Failure> {
+    let mut args = Line::try_parse_from(std::iter::once("wadi").chain(flags.iter().copied())).unwrap().config;
+    let directory = tempfile::tempdir().unwrap();
+    if let Some(text) = file {
+        let path = directory.path().join("wadi.toml");
+        std::fs::write(&path, text).unwrap();
+        args.config = Some(path);
+    }
+    ServerConfig::load(kind, &args)
+}
+
+fn error(kind: ServerKind, file: Option<&str>, flags: &[&str]) -> String {
+    load(kind, file, flags).unwrap_err().to_string()
+}
+
+#[test]
+fn dev_needs_nothing_and_stays_on_this_machine() {
+    let config = load(ServerKind::Dev, None, &[]).unwrap();
+    assert!(config.listen.ip().is_loopback());
+    assert_eq!(config.data_dir.as_deref(), Some(Path::new("./wadi-data")));
+    assert!(config.object_store_url().unwrap().starts_with("file:///"));
+}
+
+#[test]
+fn flags_win_over_the_file_and_the_file_over_defaults() {
+    let file = "shards = 8\nlinger = \"20ms\"\nmemory_tail = \"1GiB\"\nlog_format = \"json\"";
+    let config = load(ServerKind::Dev, Some(file), &["--linger", "30ms"]).unwrap();
+    assert_eq!(config.shards, 8);
+    assert_eq!(config.linger, Duration::from_millis(30));
+    assert_eq!(config.memory_tail, ByteSize::mib(1024));
+    assert_eq!(config.log_format, LogFormat::Json);
+    assert_eq!(config.lease_ttl, Duration::from_secs(10));
+}
+
+#[test]
+fn an_object_store_replaces_the_directory_of_dev() {
+    let config = load(ServerKind::Dev, None, &["--object-store", "s3://b/p"]).unwrap();
+    assert_eq!(config.data_dir, None);
+    assert_eq!(config.object_store_url().unwrap(), "s3://b/p");
+}
+
+#[test]
+fn unknown_keys_are_errors_with_a_suggestion() {
+    let error = error(ServerKind::Dev, Some("lingr = \"20ms\""), &[]);
+    assert!(error.contains("unknown key \"lingr\"; did you mean \"linger\"?"), "{error}");
+    assert!(error.contains("wadi.toml"), "{error}");
+}
+
+#[test]
+fn wrong_values_are_told_with_their_key() {
+    let error = error(ServerKind::Dev, Some("shards = \"many\""), &[]);
+    assert!(error.contains("\"shards\""), "{error}");
+}
+
+#[test]
+fn what_is_printed_can_be_read_again() {
+    let config =
+        load(ServerKind::Gateway, None, &["--object-store", "s3://b/p", "--linger", "30ms"]).unwrap();
+    let again = load(ServerKind::Dev, Some(&config.to_toml().unwrap()), &[]).unwrap();
+    assert_eq!(again, config);
+}
+
+#[test]
+fn fields_are_checked_against_each_other() {
+    let s3 = ["--object-store", "s3://b/p"];
+    let cases: &[(&[&str], &str)] = &[
+        (&["--listen", "0.0.0.0:8080"], "--insecure"),
+        (&["--data-dir", "/d", "--object-store", "s3://b"], "both given"),
+        (&["--object-store", "gs://b"], "not understood"),
+        (&["--object-store", "s3://"], "no bucket"),
+        (&["--data-dir", "/d", "--s3-region", "eu"], "not S3"),
+        (&["--object-store", "s3://b", "--s3-endpoint", "http://h:1"], "--s3-allow-http"),
+        (&["--object-store", "s3://b", "--s3-endpoint", "h:1"], "is no URL"),
+        (&["--meta", "etcd"], "etcd_endpoints is empty"),
+        (&["--etcd-endpoints", "http://e:2379"], "meta is embedded"),
+        (&["--shards", "0"], "from 1 to 4096"),
+        (&["--linger", "2s"], "from 0s to 1s"),
+        (&["--lease-ttl", "3s"], "from 6s to 2m"),
+        (&["--memory-unacked", "1MiB"], "from 64MiB"),
+    ];
+    for (flags, want) in cases {
+        let error = error(ServerKind::Dev, None, flags);
+        assert!(error.contains(want), "{flags:?}: {error}");
+    }
+    assert!(error(ServerKind::Gateway, None, &[]).contains("no object store is named"));
+    assert!(load(ServerKind::Gateway, None, &s3).is_ok());
+    let open = load(ServerKind::Dev, None, &["--listen", "0.0.0.0:8080", "--insecure"]);
+    assert!(open.is_ok());
+}

@@ -1,0 +1,101 @@
+//! What must hold between the fields of a configuration.
+
+use std::time::Duration;
+
+use super::{Meta, ServerConfig};
+use crate::bytesize::ByteSize;
+use crate::failure::Failure;
+
+/// Two full log objects: with less, one large write could never get in beside another.
+const LEAST_UNACKED: ByteSize = ByteSize::mib(64);
+
+impl ServerConfig {
+    /// Checks the fields against each other.
+    pub(super) fn validate(&self) -> Result<(), Failure> {
+        self.check_address()?;
+        self.check_store()?;
+        self.check_meta()?;
+        self.check_numbers()
+    }
+
+    fn check_address(&self) -> Result<(), Failure> {
+        if self.listen.ip().is_loopback() || self.insecure {
+            return Ok(());
+        }
+        let message =
+            format!("listen {} is reachable from other machines, and there is no auth", self.listen);
+        Err(Failure::usage(message)
+            .hint("listen on 127.0.0.1, or give --insecure if the network is your own"))
+    }
+
+    fn check_store(&self) -> Result<(), Failure> {
+        let url = self.object_store_url()?;
+        if self.data_dir.is_some() && self.object_store.is_some() {
+            return Err(Failure::usage("data_dir and object_store are both given").hint("keep one of them"));
+        }
+        let is_s3 = url.starts_with("s3://");
+        if !is_s3 && !url.starts_with("file:///") {
+            let message = format!("object_store \"{url}\" is not understood");
+            return Err(Failure::usage(message).hint("write s3://bucket/prefix or file:///directory"));
+        }
+        let bucket = url.trim_start_matches("s3://").split('/').next().unwrap_or_default();
+        if is_s3 && bucket.is_empty() {
+            return Err(Failure::usage(format!("object_store \"{url}\" names no bucket")));
+        }
+        let s3_only = [
+            ("s3_endpoint", self.s3_endpoint.is_some()),
+            ("s3_region", self.s3_region.is_some()),
+            ("s3_allow_http", self.s3_allow_http),
+        ];
+        if let Some((name, _)) = s3_only.iter().find(|(_, given)| *given && !is_s3) {
+            return Err(Failure::usage(format!("{name} is given, but object_store \"{url}\" is not S3")));
+        }
+        match &self.s3_endpoint {
+            Some(endpoint) if endpoint.starts_with("http://") && !self.s3_allow_http => {
+                Err(Failure::usage(format!("s3_endpoint \"{endpoint}\" is without TLS"))
+                    .hint("use https, or give --s3-allow-http"))
+            }
+            Some(endpoint) if !endpoint.starts_with("http://") && !endpoint.starts_with("https://") => {
+                Err(Failure::usage(format!("s3_endpoint \"{endpoint}\" is no URL"))
+                    .hint("write https://host:port"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn check_meta(&self) -> Result<(), Failure> {
+        match (self.meta, self.etcd_endpoints.is_empty()) {
+            (Meta::Etcd, true) => Err(Failure::usage("meta is etcd, but etcd_endpoints is empty")
+                .hint("give --etcd-endpoints http://host:2379,…")),
+            (Meta::Embedded, false) => Err(Failure::usage("etcd_endpoints is given, but meta is embedded")
+                .hint("give --meta etcd, or leave the endpoints out")),
+            _ => Ok(()),
+        }
+    }
+
+    fn check_numbers(&self) -> Result<(), Failure> {
+        let outside = |name: &str, value: String, from: &str, to: &str| {
+            Err(Failure::usage(format!("{name} is {value}; it must be from {from} to {to}")))
+        };
+        let time = |t: Duration| humantime::format_duration(t).to_string();
+        if !(1..=4096).contains(&self.shards) {
+            return outside("shards", self.shards.to_string(), "1", "4096");
+        }
+        if self.linger > Duration::from_secs(1) {
+            return outside("linger", time(self.linger), "0s", "1s");
+        }
+        // A log PUT may take 5 s, and must be given up before the lease has run out.
+        if !(Duration::from_secs(6)..=Duration::from_secs(120)).contains(&self.lease_ttl) {
+            return outside("lease_ttl", time(self.lease_ttl), "6s", "2m");
+        }
+        if self.memory_unacked < LEAST_UNACKED {
+            return outside(
+                "memory_unacked",
+                self.memory_unacked.to_string(),
+                "64MiB",
+                "what the machine has",
+            );
+        }
+        Ok(())
+    }
+}
