@@ -50,6 +50,7 @@ pub(crate) enum LogFormat {
 #[serde(deny_unknown_fields)]
 pub(crate) struct ServerConfig {
     pub(crate) listen: SocketAddr,
+    pub(crate) address_file: Option<PathBuf>,
     pub(crate) insecure: bool,
     pub(crate) data_dir: Option<PathBuf>,
     pub(crate) object_store: Option<String>,
@@ -60,11 +61,10 @@ pub(crate) struct ServerConfig {
     pub(crate) etcd_endpoints: Vec<String>,
     pub(crate) shards: u32,
     pub(crate) memory_unacked: ByteSize,
-    pub(crate) memory_memtables: ByteSize,
     pub(crate) memory_block_cache: ByteSize,
     pub(crate) memory_tail: ByteSize,
     #[serde(with = "humantime_serde")]
-    pub(crate) linger: Duration,
+    pub(crate) linger: Option<Duration>,
     #[serde(with = "humantime_serde")]
     pub(crate) lease_ttl: Duration,
     pub(crate) log_format: LogFormat,
@@ -79,6 +79,10 @@ pub(crate) struct ServerFlags {
     #[arg(long, env = "WADI_LISTEN", value_name = "ADDR:PORT")]
     #[serde(skip_serializing_if = "Option::is_none")]
     listen: Option<SocketAddr>,
+    /// Write the URL that is listened on to this file, for scripts that take a free port with port 0.
+    #[arg(long, env = "WADI_ADDRESS_FILE", value_name = "FILE")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    address_file: Option<PathBuf>,
     /// Allow an address beyond loopback without auth [default: false].
     #[arg(long, env = "WADI_INSECURE", num_args = 0..=1, default_missing_value = "true", value_parser = boolish())]
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -119,15 +123,10 @@ pub(crate) struct ServerFlags {
     #[arg(long, env = "WADI_SHARDS", value_name = "N")]
     #[serde(skip_serializing_if = "Option::is_none")]
     shards: Option<u32>,
-    /// Most bytes that are accepted and not yet acked [default: 256MiB]. Beyond it writes are answered 429.
+    /// Most bytes that are accepted and not yet acked [default: 256MiB, 128MiB in dev]. Beyond it writes are answered 429.
     #[arg(long, env = "WADI_MEMORY_UNACKED", value_name = "SIZE")]
     #[serde(skip_serializing_if = "Option::is_none")]
     memory_unacked: Option<ByteSize>,
-    /// Most bytes of all shard databases' memtables [default: 512MiB, 64MiB in dev]. Less means more and smaller
-    /// files.
-    #[arg(long, env = "WADI_MEMORY_MEMTABLES", value_name = "SIZE")]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    memory_memtables: Option<ByteSize>,
     /// Cache of blocks and chunks read from the object store [default: 256MiB, 64MiB in dev].
     #[arg(long, env = "WADI_MEMORY_BLOCK_CACHE", value_name = "SIZE")]
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -136,7 +135,7 @@ pub(crate) struct ServerFlags {
     #[arg(long, env = "WADI_MEMORY_TAIL", value_name = "SIZE")]
     #[serde(skip_serializing_if = "Option::is_none")]
     memory_tail: Option<ByteSize>,
-    /// Least time between two writes of a busy shard [default: 50ms]. Longer means fewer requests to pay for, and
+    /// Least time between two writes of a busy shard [default: 50ms, 5ms on a local directory]. Longer means fewer requests to pay for, and
     /// later acks.
     #[arg(long, env = "WADI_LINGER", value_name = "TIME", value_parser = humantime::parse_duration)]
     #[serde(skip_serializing_if = "Option::is_none", with = "humantime_serde")]
@@ -169,6 +168,13 @@ pub(crate) struct ConfigArgs {
     pub(crate) flags: ServerFlags,
 }
 
+impl ConfigArgs {
+    /// Whether neither flags, variables nor a file say where data lives.
+    pub(crate) fn names_no_store(&self) -> bool {
+        self.config.is_none() && self.flags.data_dir.is_none() && self.flags.object_store.is_none()
+    }
+}
+
 /// Which server the configuration is for: they start from different defaults.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ServerKind {
@@ -184,6 +190,7 @@ impl ServerConfig {
         let memory = |gateway| if dev { ByteSize::mib(64) } else { ByteSize::mib(gateway) };
         ServerConfig {
             listen: SocketAddr::from(([127, 0, 0, 1], 8080)),
+            address_file: None,
             insecure: false,
             data_dir: None,
             object_store: None,
@@ -193,11 +200,10 @@ impl ServerConfig {
             meta: Meta::Embedded,
             etcd_endpoints: Vec::new(),
             shards: if dev { 4 } else { 32 },
-            memory_unacked: ByteSize::mib(256),
-            memory_memtables: memory(512),
+            memory_unacked: ByteSize::mib(if dev { 128 } else { 256 }),
             memory_block_cache: memory(256),
             memory_tail: memory(256),
-            linger: Duration::from_millis(50),
+            linger: None,
             lease_ttl: Duration::from_secs(10),
             log_format: if dev { LogFormat::Text } else { LogFormat::Json },
             log_level: "info".to_owned(),

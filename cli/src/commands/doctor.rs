@@ -9,14 +9,23 @@ use clap::Args;
 use serde::Serialize;
 use tokio::time::Instant;
 use wadi_client::{Client, ClientError};
+use wadi_model::env::Env;
 
+use crate::config::{ConfigArgs, ServerConfig, ServerKind};
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::output;
+use crate::server::gateway_config;
 
 /// Check that everything a server needs is there and works.
+///
+/// With --object-store or --data-dir the object store is examined: whether it creates objects only once, which all
+/// safety stands on. Else the server at --url is.
 #[derive(Debug, Args)]
-pub(crate) struct DoctorArgs {}
+pub(crate) struct DoctorArgs {
+    #[command(flatten)]
+    config: ConfigArgs,
+}
 
 /// The outcome of one check.
 #[derive(Debug, Serialize)]
@@ -26,16 +35,30 @@ struct Check {
     detail: String,
 }
 
-pub(crate) async fn run(_args: DoctorArgs, context: &Context) -> Result<(), Failure> {
-    let client = context.client()?;
-    let checks = server_checks(&client).await;
-    // The object store's checks (conditional writes, latency, permissions) are a function of the store crate, which
-    // needs the server's configuration: its call and the `ConfigArgs` for it belong here.
+pub(crate) async fn run(args: DoctorArgs, context: &Context) -> Result<(), Failure> {
+    let checks = match ServerConfig::load(ServerKind::Gateway, &args.config) {
+        Ok(config) => store_checks(config).await?,
+        Err(_) if args.config.names_no_store() => server_checks(&context.client()?).await,
+        Err(failure) => return Err(failure),
+    };
     report(context, &checks)?;
     match checks.iter().filter(|c| !c.ok).count() {
         0 => Ok(()),
         failed => Err(Failure::new(format!("{failed} of {} checks failed", checks.len()))),
     }
+}
+
+async fn store_checks(config: ServerConfig) -> Result<Vec<Check>, Failure> {
+    let config = gateway_config(config)?;
+    let opened = wadi_store::objects::open(&config.object_store, &config.s3);
+    let objects = opened.map_err(|e| Failure::new(e.to_string()))?;
+    let findings = wadi_store::doctor::examine(objects.store.as_ref(), &objects.root, &Env::default()).await;
+    let check = |f: wadi_store::doctor::Finding| Check {
+        name: f.check,
+        ok: f.ok,
+        detail: format!("{} ({} ms)", f.detail, f.millis),
+    };
+    Ok(findings.into_iter().map(check).collect())
 }
 
 async fn server_checks(client: &Client) -> Vec<Check> {

@@ -39,7 +39,7 @@ fn flags_win_over_the_file_and_the_file_over_defaults() {
     let file = "shards = 8\nlinger = \"20ms\"\nmemory_tail = \"1GiB\"\nlog_format = \"json\"";
     let config = load(ServerKind::Dev, Some(file), &["--linger", "30ms"]).unwrap();
     assert_eq!(config.shards, 8);
-    assert_eq!(config.linger, Duration::from_millis(30));
+    assert_eq!(config.linger, Some(Duration::from_millis(30)));
     assert_eq!(config.memory_tail, ByteSize::mib(1024));
     assert_eq!(config.log_format, LogFormat::Json);
     assert_eq!(config.lease_ttl, Duration::from_secs(10));

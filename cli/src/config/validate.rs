@@ -81,8 +81,8 @@ impl ServerConfig {
         if !(1..=4096).contains(&self.shards) {
             return outside("shards", self.shards.to_string(), "1", "4096");
         }
-        if self.linger > Duration::from_secs(1) {
-            return outside("linger", time(self.linger), "0s", "1s");
+        if let Some(linger) = self.linger.filter(|l| *l > Duration::from_secs(1)) {
+            return outside("linger", time(linger), "0s", "1s");
         }
         // A log PUT may take 5 s, and must be given up before the lease has run out.
         if !(Duration::from_secs(6)..=Duration::from_secs(120)).contains(&self.lease_ttl) {

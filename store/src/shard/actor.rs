@@ -260,7 +260,6 @@ impl Actor {
         if self.put_in_flight || self.open.is_empty() {
             return None;
         }
-        let now = Instant::now();
         let full =
             self.open.is_full() || self.open.waiting_bytes() >= self.shared.context.settings.flush_bytes;
         match self.last_flush {
@@ -354,11 +353,7 @@ impl Actor {
         let settings = &self.shared.context.settings;
         let full =
             self.group.objects() >= settings.group_objects || self.group.bytes() >= settings.group_bytes;
-        Some(if full || self.releasing {
-            Instant::now()
-        } else {
-            self.group.began() + settings.group_interval
-        })
+        Some(if full || self.releasing { now } else { self.group.began() + settings.group_interval })
     }
 
     fn write_group(&mut self) {
