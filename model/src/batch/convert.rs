@@ -7,10 +7,11 @@
 use std::sync::Arc;
 
 use arrow::array::{
-    Array, ArrayRef, AsArray, BooleanArray, ListArray, MapArray, StructArray, make_array, new_null_array,
+    Array, ArrayRef, AsArray, BooleanArray, ListArray, MapArray, StructArray, UInt32Array, make_array,
+    new_null_array,
 };
 use arrow::buffer::{BooleanBuffer, NullBuffer};
-use arrow::compute::{CastOptions, cast, cast_with_options, is_null, kernels::cmp};
+use arrow::compute::{CastOptions, cast, cast_with_options, is_null, kernels::cmp, take};
 use arrow::datatypes::{DataType as ArrowType, Date32Type, Field, Int64Type, TimeUnit};
 use arrow::error::ArrowError;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
@@ -130,7 +131,10 @@ fn leaf(array: &ArrayRef, to: &DataType, path: &str) -> Result<Converted, Mismat
         return Err(mismatch(array, to, path));
     }
     let lenient = CastOptions { safe: true, ..CastOptions::default() };
-    let converted = cast_with_options(array, &target, &lenient).map_err(|_| mismatch(array, to, path))?;
+    // Instants are converted without their zone, which is only a note for readers; Arrow would look it up.
+    let array = &without_zone(array).ok_or_else(|| mismatch(array, to, path))?;
+    let zoneless = zoneless(&target);
+    let converted = cast_with_options(array, &zoneless, &lenient).map_err(|_| mismatch(array, to, path))?;
     let mut bad = lost(array, &converted);
     if must_stay_equal(array.data_type(), &target) {
         let back = cast_with_options(&converted, array.data_type(), &lenient)
@@ -139,7 +143,28 @@ fn leaf(array: &ArrayRef, to: &DataType, path: &str) -> Result<Converted, Mismat
         bad = or(bad, lost(&converted, &back));
     }
     bad = or(bad, out_of_years(&converted));
+    let converted = retyped(&converted, &target).ok_or_else(|| mismatch(array, to, path))?;
     Ok(Converted { array: converted, bad })
+}
+
+/// A timestamp type without its zone; other types as they are.
+fn zoneless(data_type: &ArrowType) -> ArrowType {
+    match data_type {
+        ArrowType::Timestamp(unit, _) => ArrowType::Timestamp(*unit, None),
+        other => other.clone(),
+    }
+}
+
+fn without_zone(array: &ArrayRef) -> Option<ArrayRef> {
+    retyped(array, &zoneless(array.data_type()))
+}
+
+/// The same buffers under another type of the same layout.
+fn retyped(array: &ArrayRef, to: &ArrowType) -> Option<ArrayRef> {
+    if array.data_type() == to {
+        return Some(array.clone());
+    }
+    array.to_data().into_builder().data_type(to.clone()).build().ok().map(make_array)
 }
 
 /// The same values without dictionary, run-end, large or view encoding.
@@ -332,8 +357,9 @@ fn finish(
     let built = built.ok()?;
     let array = match &bad {
         Some(bad) => {
-            let keep = BooleanArray::new(!bad, None);
-            arrow::compute::nullif(&built, &arrow::compute::not(&keep).ok()?).ok()?
+            // `take` leaves the items of a row that it makes null behind; `nullif` would only cover them.
+            let rows: UInt32Array = bad.iter().zip(0..).map(|(bad, row)| (!bad).then_some(row)).collect();
+            take(&built, &rows, None).ok()?
         }
         None => built,
     };
@@ -341,12 +367,8 @@ fn finish(
     if array.data_type() == &target {
         return Some(Converted { array, bad });
     }
-    // Only names and nullability of inner fields differ now; the buffers stay.
-    let data = array.to_data().into_builder().data_type(target.clone()).build();
-    let array = match data {
-        Ok(data) => make_array(data),
-        Err(_) => cast(&array, &target).ok()?,
-    };
+    // Only names and nullability of inner fields differ now.
+    let array = retyped(&array, &target).or_else(|| cast(&array, &target).ok())?;
     Some(Converted { array, bad })
 }
 

@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use arrow::array::{BooleanArray, RecordBatch};
+use arrow::array::{Array, BooleanArray, RecordBatch};
 use arrow::compute::{filter_record_batch, prep_null_mask_filter};
 use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt, stream};
@@ -471,7 +471,8 @@ impl ChunkPlan {
         let mut matching = None;
         if let (Some(filter), Some(filter_as)) = (request.filter, &self.filter_as) {
             let mask = filter.evaluate(&sources(filter_as)?).map_err(internal)?;
-            let mask = prep_null_mask_filter(&mask);
+            // A row whose condition is null does not match.
+            let mask = if mask.null_count() > 0 { prep_null_mask_filter(&mask) } else { mask };
             rows = filter_record_batch(&rows, &mask).map_err(internal)?;
             matching = Some(mask);
         }
