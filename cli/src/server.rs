@@ -35,7 +35,9 @@ pub(crate) async fn serve(config: ServerConfig) -> Result<(), Failure> {
     tracing::info!("draining");
     match tokio::time::timeout(DRAIN, server.stop()).await {
         Ok(()) => Ok(()),
-        Err(_) => Err(Failure::new("the server did not drain in time; what was acked is durable all the same")),
+        Err(_) => {
+            Err(Failure::new("the server did not drain in time; what was acked is durable all the same"))
+        }
     }
 }
 
@@ -77,7 +79,9 @@ pub(crate) fn gateway_config(config: ServerConfig) -> Result<GatewayConfig, Fail
 fn explain(error: StartError) -> Failure {
     let message = format!("the server cannot start: {error}");
     match error {
-        StartError::Meta(_) => Failure::new(message).hint("a directory is used by one process at a time; stop the other one"),
+        StartError::Meta(_) => {
+            Failure::new(message).hint("a directory is used by one process at a time; stop the other one")
+        }
         StartError::Objects(_) | StartError::Cluster(_) => {
             Failure::new(message).hint("`wadi doctor --object-store …` examines the object store")
         }

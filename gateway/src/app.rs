@@ -124,9 +124,9 @@ async fn surround(State(gateway): State<Gateway>, mut request: Request, next: Ne
         traceparent = traceparent.get(..55).unwrap_or(traceparent)
     );
     let mut response = next.run(request).instrument(span).await;
-    if let Some(problem) = response.extensions_mut().remove::<Arc<Problem>>() {
+    if let Some(problem) = response.extensions_mut().remove::<Problem>() {
         let headers = std::mem::take(response.headers_mut());
-        response = Arc::unwrap_or_clone(problem).respond(&id.0);
+        response = problem.respond(&id.0);
         for (name, value) in headers {
             if let Some(name) = name {
                 response.headers_mut().entry(name).or_insert(value);

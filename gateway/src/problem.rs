@@ -19,9 +19,12 @@ pub enum SideEffects {
     Unknown,
 }
 
-/// An error answer.
+/// An error answer. Boxed, since it travels in every `Result` of the handlers.
+#[derive(Clone, Debug)]
+pub struct Problem(Box<Members>);
+
 #[derive(Clone, Debug, Serialize)]
-pub struct Problem {
+struct Members {
     /// Where the error is explained.
     #[serde(rename = "type")]
     kind: String,
@@ -65,7 +68,7 @@ impl Problem {
         let status = if code == "not_acceptable" { StatusCode::NOT_ACCEPTABLE } else { status_of(kind) };
         let side_effects =
             if kind == ErrorKind::OutcomeUnknown { SideEffects::Unknown } else { SideEffects::None };
-        Problem {
+        Problem(Box::new(Members {
             kind: format!("https://wadi.dev/problems/{code}"),
             title: status.canonical_reason().unwrap_or("Error").to_owned(),
             status: status.as_u16(),
@@ -78,41 +81,42 @@ impl Problem {
             errors_total: None,
             more: serde_json::Map::new(),
             retry_after: kind.is_retryable().then_some(1),
-        }
+        }))
     }
 
     /// With what the request has done.
     pub fn side_effects(mut self, side_effects: SideEffects) -> Problem {
-        self.side_effects = side_effects;
+        self.0.side_effects = side_effects;
         self
     }
 
     /// With rejected rows.
     pub fn rows(mut self, told: Vec<RowError>, total: u64) -> Problem {
-        (self.errors, self.errors_total) = (told, Some(total));
+        (self.0.errors, self.0.errors_total) = (told, Some(total));
         self
     }
 
     /// With one more member.
     pub fn with(mut self, name: &str, value: impl Serialize) -> Problem {
-        self.more.insert(name.to_owned(), serde_json::to_value(value).unwrap_or_default());
+        self.0.more.insert(name.to_owned(), serde_json::to_value(value).unwrap_or_default());
         self
     }
 
     /// The stable code.
     pub fn code(&self) -> &str {
-        &self.code
+        &self.0.code
     }
 
     /// The answer to a request of this id.
-    pub fn respond(mut self, request_id: &str) -> Response {
-        self.request_id = request_id.to_owned();
-        let status = StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    pub fn respond(self, request_id: &str) -> Response {
+        let mut members = *self.0;
+        members.request_id = request_id.to_owned();
+        let status = StatusCode::from_u16(members.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         if status.is_server_error() {
-            tracing::warn!(request_id, code = self.code, detail = self.detail, "request failed");
+            tracing::warn!(request_id, code = members.code, detail = members.detail, "request failed");
         }
-        let retry_after = self.retry_after;
-        let body = serde_json::to_vec(&self).unwrap_or_default();
+        let retry_after = members.retry_after;
+        let body = serde_json::to_vec(&members).unwrap_or_default();
         let mut response = (status, body).into_response();
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
@@ -133,7 +137,7 @@ impl<F: Fault> From<F> for Problem {
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
         let mut response = StatusCode::INTERNAL_SERVER_ERROR.into_response();
-        response.extensions_mut().insert(std::sync::Arc::new(self));
+        response.extensions_mut().insert(self);
         response
     }
 }

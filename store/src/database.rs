@@ -97,6 +97,7 @@ fn settings(context: &Context) -> Settings {
 
 /// Writes a group of changes that brings the database to log position `seq`.
 pub async fn write(db: &Db, batch: WriteBatch, seq: LogSeq) -> Result<(), slatedb::Error> {
+    #[allow(clippy::needless_update, reason = "with `--cfg dst` there is another field")]
     let options = WriteOptions { seqnum: seq.0, ..WriteOptions::default() };
     db.write_with_options(batch, &options).await.map(drop)
 }

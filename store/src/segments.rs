@@ -91,7 +91,8 @@ impl SegmentCache {
             metrics.log_get_bytes.inc_by(range.end - range.start);
             gets.push(objects.get_range(&path, range.clone()));
         }
-        let answers = try_join_all(gets).await.map_err(|source| ReadError::Store { path: path.clone(), source })?;
+        let answers =
+            try_join_all(gets).await.map_err(|source| ReadError::Store { path: path.clone(), source })?;
         for ((range, members), answer) in requests.iter().zip(answers) {
             for i in members {
                 let segment = &wanted[*i];

@@ -48,7 +48,7 @@ impl ColumnStatistics {
         let tag = data_type.and_then(tag_of);
         let of_type = |bound: &&Literal| tag.is_some() && Some(bound.data_type()) == data_type;
         let (min, max) = (self.min.as_ref().filter(of_type), self.max.as_ref().filter(of_type));
-        out.push(u8::from(min.is_some()) * HAS_MIN | u8::from(max.is_some()) * HAS_MAX);
+        out.push((u8::from(min.is_some()) * HAS_MIN) | (u8::from(max.is_some()) * HAS_MAX));
         put_varint(out, self.null_count.into());
         if let (Some(tag), Some(data_type)) = (tag, data_type) {
             out.push(tag);

@@ -357,7 +357,7 @@ impl ChunkPlan {
         let newest = request.table.schema();
         let mut known = std::collections::BTreeMap::new();
         for name in filter.columns() {
-            let Some(index) = newest.index_of(&name) else { continue };
+            let Some(index) = newest.index_of(name) else { continue };
             let column = &newest.columns()[index];
             // A widened column's statistics have the old type; they are left alone.
             let Some(stored) = self.stored.index_of_id(column.id) else { continue };
@@ -393,7 +393,7 @@ impl ChunkPlan {
     async fn read(&self, shared: &Shared, request: &LogRead<'_>) -> Result<Option<Got>, LogReadError> {
         let segments = self.segments();
         let bytes = match shared.view.object(self.seq).and_then(|(_, chunks)| chunks) {
-            Some(chunks) => self.from_tail(&chunks[self.position], &segments),
+            Some(chunks) => self.cut_from_tail(&chunks[self.position], &segments),
             None => {
                 let context = &shared.context;
                 let object = (shared.claim.shard(), self.seq);
@@ -417,7 +417,7 @@ impl ChunkPlan {
         self.select(chunk, request)
     }
 
-    fn from_tail(&self, chunk: &Bytes, segments: &[Segment]) -> Vec<Bytes> {
+    fn cut_from_tail(&self, chunk: &Bytes, segments: &[Segment]) -> Vec<Bytes> {
         let at = u64::from(self.chunk().start);
         segments
             .iter()

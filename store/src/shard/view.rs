@@ -17,6 +17,9 @@ use crate::keys::watermark::Watermark;
 /// Most objects that are kept in memory for their chunks, however small they are.
 const TAIL_OBJECTS: usize = 1024;
 
+/// The chunks of an object, in the order of its footer.
+type Chunks = Arc<[Bytes]>;
+
 /// The ends of a bucket's log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Bounds {
@@ -52,7 +55,7 @@ struct BucketView {
 #[derive(Debug)]
 struct ObjectView {
     footer: Arc<Footer>,
-    chunks: Option<Arc<[Bytes]>>,
+    chunks: Option<Chunks>,
 }
 
 /// What the view knows of a range of a bucket.
@@ -76,7 +79,7 @@ impl View {
     }
 
     /// Makes a durable object readable.
-    pub(super) fn publish(&self, seq: LogSeq, footer: &Arc<Footer>, chunks: Arc<[Bytes]>) {
+    pub(super) fn publish(&self, seq: LogSeq, footer: &Arc<Footer>, chunks: Chunks) {
         let mut inner = self.inner.write();
         for (position, chunk) in footer.chunks.iter().enumerate() {
             let bucket = inner.buckets.entry(chunk.bucket_id()).or_default();
@@ -112,7 +115,7 @@ impl View {
     }
 
     /// The footer of an object in the view, and its chunks if they are in memory.
-    pub(super) fn object(&self, seq: LogSeq) -> Option<(Arc<Footer>, Option<Arc<[Bytes]>>)> {
+    pub(super) fn object(&self, seq: LogSeq) -> Option<(Arc<Footer>, Option<Chunks>)> {
         let inner = self.inner.read();
         inner.objects.get(&seq).map(|o| (o.footer.clone(), o.chunks.clone()))
     }

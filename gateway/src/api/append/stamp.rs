@@ -101,7 +101,9 @@ mod tests {
     use super::*;
 
     fn mark(headers: &[(&'static str, &str)]) -> Result<Option<Mark>, Problem> {
-        let headers = headers.iter().map(|(n, v)| (http::HeaderName::from_static(n), v.parse().unwrap()));
+        let headers = headers
+            .iter()
+            .map(|(n, v)| (http::HeaderName::from_static(n), http::HeaderValue::from_str(v).unwrap()));
         Mark::of(&headers.collect())
     }
 
