@@ -365,8 +365,9 @@ impl ObjectStore for SimObjects {
             let found: Vec<ObjectMeta> = this.bucket.inner.list(prefix.as_ref()).try_collect().await?;
             this.note("LIST", &name, found.len());
             this.answer().await?;
-            let dated: Vec<_> = found.into_iter().map(|meta| Ok(this.bucket.dated(meta))).collect();
-            Ok(stream::iter(dated))
+            let dated: Vec<Result<ObjectMeta>> =
+                found.into_iter().map(|meta| Ok(this.bucket.dated(meta))).collect();
+            Ok::<_, Error>(stream::iter(dated))
         };
         stream::once(listed).try_flatten().boxed()
     }

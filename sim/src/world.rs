@@ -15,7 +15,7 @@ use prometheus_client::registry::Registry;
 use tokio::time::{Instant, sleep, timeout_at};
 use wadi_meta::memory::MemoryStore;
 use wadi_model::env::Env;
-use wadi_model::{Bucket, Table, TableId, TableSpec};
+use wadi_model::{Bucket, Table, TableId, TableName, TableSpec};
 use wadi_store::cluster::Cluster;
 use wadi_store::metrics::StoreMetrics;
 use wadi_store::settings::Settings;
@@ -117,9 +117,10 @@ async fn ground(dice: &Dice, trace: Trace) -> Result<Ground, String> {
     settings.validate().map_err(|e| e.to_string())?;
     let env = Env::new(SimSource::new(trace.start(), Arc::default(), dice.fork("cluster")));
     let shards = dice.pick(2..5) as u32;
-    let cluster = Cluster::open(bucket.raw(), &Path::from("w"), shards, &env);
+    let root = Path::from("w");
+    let cluster = Cluster::open(bucket.raw(), &root, shards, &env).await.map_err(|e| e.to_string())?;
     Ok(Ground {
-        cluster: cluster.await.map_err(|e| e.to_string())?,
+        cluster,
         bucket,
         meta: Arc::new(MemoryStore::new()),
         settings: Arc::new(settings),
@@ -135,12 +136,12 @@ fn scene(dice: &Dice, ground: &Ground) -> Result<Scene, String> {
     let mut buckets = Vec::new();
     for number in 1..=dice.pick(1..4) {
         let spec = TableSpec { buckets: Some(dice.pick(1..5) as u32), ..TableSpec::log("t", &COLUMNS) };
-        let name = format!("a.t{number}").parse().map_err(|e| format!("{e}"))?;
+        let name = format!("a.t{number}").parse::<TableName>().map_err(|e| e.to_string())?;
         let table = Table::create(TableId(number), name, &spec, 0).map_err(|e| e.to_string())?;
         buckets.extend((0..table.buckets).map(|b| table.bucket(b)));
         tables.insert(table.id, table);
     }
-    let gateway = |n| Gateway::new(ground.clone(), n as usize, dice.pick(0..4000) as i64 - 2000);
+    let gateway = |n: u64| Gateway::new(ground.clone(), n as usize, dice.pick(0..4000) as i64 - 2000);
     let gateways: Vec<Gateway> = (0..dice.pick(2..4)).map(gateway).collect();
     gateways.iter().for_each(Gateway::start);
     Ok(Scene {
