@@ -31,7 +31,8 @@ pub struct MetaError {
 }
 
 impl MetaError {
-    pub(crate) fn new(kind: MetaErrorKind, message: impl Into<String>) -> Self {
+    /// An error of a store outside this crate, such as a simulated one.
+    pub fn new(kind: MetaErrorKind, message: impl Into<String>) -> Self {
         Self { kind, message: message.into(), source: None }
     }
 

@@ -227,6 +227,7 @@ async fn reap(server: Arc<Server>) {
         server.expire_due();
         match server.next_expiry() {
             Some(next) => tokio::select! {
+                biased;
                 () = tokio::time::sleep_until(next) => {}
                 () = server.sooner.notified() => {}
             },

@@ -117,6 +117,7 @@ impl Lease {
         let mut ended = self.ended.subscribe();
         while !self.is_lost() {
             tokio::select! {
+                biased;
                 // The sender lives in self, so this fails never.
                 _ = ended.changed() => {}
                 () = tokio::time::sleep_until(self.deadline()) => {}

@@ -1,3 +1,22 @@
-//! Models and simulation of Wadi: what is checked here is a protocol, not a machine.
+//! Models and simulation of Wadi.
+//!
+//! [`takeover_model`] is the takeover protocol alone, searched in all orders of its steps. The rest is the simulation:
+//! the real store, on one thread, with simulated time, on stores that fail as a seed says. A [`world`] has [`gateway`]s
+//! on shared [`objects`] and [`meta`], [`clients`] that use them, a [`director`] that makes trouble, and a [`checker`]
+//! that knows what must hold. The same seed gives the same [`trace`].
 
+pub mod checker;
+pub mod clients;
+pub mod clock;
+pub mod director;
+pub mod faults;
+pub mod gateway;
+pub mod meta;
+pub mod objects;
+pub mod report;
 pub mod takeover_model;
+pub mod trace;
+pub mod world;
+
+pub use report::{Report, Summary};
+pub use world::{Script, run};

@@ -238,6 +238,7 @@ async fn live_in(inner: &Arc<Inner>, session: Arc<dyn Session>) {
     let keepers: Vec<_> =
         shards.map(|shard| task::spawn(keep(inner.clone(), ShardId(shard), session.clone()))).collect();
     tokio::select! {
+        biased;
         () = session.lost() => tracing::warn!("the session in the meta store was lost"),
         () = inner.until_stopping() => {}
     }
@@ -308,6 +309,7 @@ async fn serve(inner: &Inner, claim: &Claim) -> String {
     tracing::info!(shard = %claim.shard(), token = %claim.token(), "shard open");
     inner.place(claim.shard(), Place::Open(shard.clone()));
     let ended = tokio::select! {
+        biased;
         ended = shard.ended() => ended,
         () = claim.session().lost() => {
             shard.abandon("the session was lost").await;
@@ -359,6 +361,7 @@ async fn wait_for_change(inner: &Inner, key: &str, seen: Revision, session: &dyn
         }
     };
     tokio::select! {
+        biased;
         () = change => {}
         () = sleep(LOOK_AGAIN) => {}
         () = session.lost() => {}

@@ -1,0 +1,282 @@
+//! The checker: what was sent, what was answered, what was read, and whether all of it fits together.
+//!
+//! It knows nothing of shards and gateways: rows have ids that are never used twice, so a row tells which request wrote
+//! it and where in the request it stood. The invariants have the names of the design:
+//!
+//! | name | what is checked |
+//! | --- | --- |
+//! | L1 | every acked row is there at the end |
+//! | L2 | no row of a request that definitely failed is ever there |
+//! | L3 | no row is there twice; a request that is answered twice gets the same offsets |
+//! | L4 | offsets are dense, hold one row each, and all reads at all times agree; a row is what was sent |
+//! | L5 | the rows of a request are all there or none is, side by side and in order |
+//! | F1 | an ack came before the deadline of its session, and names the offsets where the rows are |
+//! | K3 | a read that began after an ack reaches it (where sessions never end early) |
+//! | V1 | after healing every bucket takes rows within the time allowed |
+
+use std::collections::BTreeMap;
+
+use wadi_model::Bucket;
+
+use crate::trace::Trace;
+
+/// Row ids of one request begin at its number times this, so that is the most rows it may have.
+pub const MOST_ROWS: u64 = 1 << 12;
+
+/// Trace lines that a violation carries.
+const CONTEXT: usize = 60;
+
+/// Violations that are kept; what follows the first ones is rarely news.
+const KEPT: usize = 5;
+
+/// A broken invariant.
+#[derive(Clone, Debug)]
+pub struct Violation {
+    /// Its name.
+    pub invariant: &'static str,
+    /// Milliseconds since the run began.
+    pub at: u128,
+    /// What was seen.
+    pub what: String,
+    /// The last lines of the trace before.
+    pub trace: Vec<String>,
+}
+
+/// What is known of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fate {
+    /// Sent or about to be; it may be written or not.
+    Open,
+    /// Acked with this first offset.
+    Acked(u64),
+    /// Definitely not written.
+    Failed,
+}
+
+#[derive(Debug)]
+struct Request {
+    bucket: Bucket,
+    rows: u64,
+    fate: Fate,
+}
+
+/// What was seen in one run.
+#[derive(Debug)]
+pub struct Checker {
+    trace: Trace,
+    requests: Vec<Request>,
+    /// The row at each offset, as reads saw it.
+    logs: BTreeMap<Bucket, BTreeMap<u64, i64>>,
+    /// Where each row was seen.
+    places: BTreeMap<i64, (Bucket, u64)>,
+    /// The end of what is acked.
+    acked_ends: BTreeMap<Bucket, u64>,
+    violations: Vec<Violation>,
+    /// Acks, answers `again`, rows acked, rows read.
+    pub counts: Counts,
+}
+
+/// What clients got done.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Counts {
+    /// Requests acked.
+    pub acks: u64,
+    /// Acks that found the rows there already.
+    pub again: u64,
+    /// Rows of acked requests.
+    pub rows: u64,
+    /// Requests that definitely failed.
+    pub failed: u64,
+    /// Rows read, repeats included.
+    pub read: u64,
+}
+
+impl Checker {
+    /// A checker that has seen nothing.
+    pub fn new(trace: Trace) -> Checker {
+        Checker {
+            trace,
+            requests: Vec::new(),
+            logs: BTreeMap::new(),
+            places: BTreeMap::new(),
+            acked_ends: BTreeMap::new(),
+            violations: Vec::new(),
+            counts: Counts::default(),
+        }
+    }
+
+    /// What was violated, the earliest first.
+    pub fn violations(&self) -> &[Violation] {
+        &self.violations
+    }
+
+    /// Notes a violation that somebody else found.
+    pub fn violated(&mut self, invariant: &'static str, what: String) {
+        self.trace.note("CHECK", format_args!("{invariant} violated: {what}"));
+        if self.violations.len() < KEPT {
+            let at = self.trace.start().elapsed().as_millis();
+            self.violations.push(Violation { invariant, at, what, trace: self.trace.tail(CONTEXT) });
+        }
+    }
+
+    /// Notes that a request of so many rows will be sent. Its rows' ids are consecutive from [`first_id`].
+    pub fn begin(&mut self, bucket: Bucket, rows: u64) -> u64 {
+        self.requests.push(Request { bucket, rows: rows.min(MOST_ROWS), fate: Fate::Open });
+        self.requests.len() as u64 - 1
+    }
+
+    /// Notes that a request was acked.
+    pub fn acked(&mut self, request: u64, base: u64, rows: u64, again: bool) {
+        let Some(known) = self.requests.get_mut(request as usize) else { return };
+        let (bucket, sent, before) = (known.bucket, known.rows, known.fate);
+        known.fate = Fate::Acked(base);
+        let end = self.acked_ends.entry(bucket).or_default();
+        *end = (*end).max(base + rows);
+        self.counts.again += u64::from(again);
+        if rows != sent {
+            self.violated("L5", format!("request {request} of {sent} rows was acked with {rows}"));
+        }
+        match before {
+            Fate::Open => {
+                self.counts.acks += 1;
+                self.counts.rows += sent;
+            }
+            Fate::Acked(first) if first != base => {
+                let what = format!("request {request} was acked at {first} and again at {base} of {bucket}");
+                self.violated("L3", what);
+            }
+            Fate::Acked(_) => {}
+            Fate::Failed => {
+                self.violated("L2", format!("request {request} failed and was acked later"));
+            }
+        }
+    }
+
+    /// Notes that a request was definitely not written, by none of its tries.
+    pub fn failed(&mut self, request: u64) {
+        if let Some(known) = self.requests.get_mut(request as usize)
+            && known.fate == Fate::Open
+        {
+            known.fate = Fate::Failed;
+            self.counts.failed += 1;
+        }
+    }
+
+    /// The end of what is acked of a bucket.
+    pub fn acked_end(&self, bucket: &Bucket) -> u64 {
+        self.acked_ends.get(bucket).copied().unwrap_or_default()
+    }
+
+    /// Notes rows that a read gave.
+    pub fn read(&mut self, bucket: Bucket, offset: u64, ids: &[i64], who: &str) {
+        self.counts.read += ids.len() as u64;
+        for (at, id) in (offset..).zip(ids.iter().copied()) {
+            let known = self.logs.entry(bucket).or_default().insert(at, id);
+            if known == Some(id) {
+                continue;
+            }
+            if let Some(known) = known {
+                let what =
+                    format!("{who} read row {id} at {at} of {bucket}, where row {known} was read before");
+                return self.violated("L4", what);
+            }
+            self.place(bucket, at, id, who);
+        }
+    }
+
+    /// A row at a place where nobody had read.
+    fn place(&mut self, bucket: Bucket, at: u64, id: i64, who: &str) {
+        if let Some((other, there)) = self.places.insert(id, (bucket, at)) {
+            let what =
+                format!("{who} read row {id} at {at} of {bucket}, and it is at {there} of {other} too");
+            return self.violated("L3", what);
+        }
+        let request = (id as u64) / MOST_ROWS;
+        let position = (id as u64) % MOST_ROWS;
+        match self.requests.get(request as usize) {
+            Some(sent) if sent.bucket == bucket && position < sent.rows => match sent.fate {
+                Fate::Failed => {
+                    let what =
+                        format!("{who} read row {id} at {at} of {bucket}, but request {request} failed");
+                    self.violated("L2", what);
+                }
+                Fate::Acked(base) if base + position != at => {
+                    let what = format!(
+                        "{who} read row {id} at {at} of {bucket}, but request {request} was acked at {base}"
+                    );
+                    self.violated("F1", what);
+                }
+                _ => {}
+            },
+            _ => {
+                self.violated("L4", format!("{who} read row {id} at {at} of {bucket}; nobody sent it there"))
+            }
+        }
+    }
+
+    /// The last check, after everything was read up to these ends.
+    pub fn finish(&mut self, ends: &BTreeMap<Bucket, u64>) {
+        for (bucket, end) in ends {
+            let log = self.logs.get(bucket);
+            let missing = (0..*end).find(|at| log.is_none_or(|log| !log.contains_key(at)));
+            if let Some(at) = missing {
+                self.violated("L4", format!("{bucket} ends at {end} and has no row at {at}"));
+            }
+            if let Some((at, _)) = self.logs.get(bucket).and_then(|log| log.last_key_value())
+                && at >= end
+            {
+                let what = format!("{bucket} ends at {end}, and offset {at} was read before");
+                self.violated("L4", what);
+            }
+        }
+        for request in 0..self.requests.len() {
+            self.finish_request(request);
+        }
+    }
+
+    fn finish_request(&mut self, request: usize) {
+        let Request { bucket, rows, fate } = self.requests[request];
+        let first = first_id(request as u64);
+        let place = |i: u64| self.places.get(&(first + i as i64)).map(|(_, at)| *at);
+        let places: Vec<Option<u64>> = (0..rows).map(place).collect();
+        let there = places.iter().flatten().count() as u64;
+        if let Fate::Acked(base) = fate {
+            for (at, found) in (base..).zip(&places) {
+                match found {
+                    Some(found) if *found == at => {}
+                    Some(found) => {
+                        let what = format!(
+                            "request {request} was acked at {base} of {bucket}; a row of {at} is at {found}"
+                        );
+                        return self.violated("F1", what);
+                    }
+                    None => {
+                        let what =
+                            format!("request {request}, acked at {base} of {bucket}, misses offset {at}");
+                        return self.violated("L1", what);
+                    }
+                }
+            }
+        }
+        if fate == Fate::Failed && there > 0 {
+            let what = format!("request {request} failed, and {there} rows of it are in {bucket}");
+            return self.violated("L2", what);
+        }
+        if there != 0 && there != rows {
+            let what = format!("{there} of {rows} rows of request {request} are in {bucket}");
+            return self.violated("L5", what);
+        }
+        let apart = places.windows(2).any(|two| two[0].map(|at| at + 1) != two[1]);
+        if there != 0 && apart {
+            self.violated("L5", format!("rows of request {request} are not side by side in {bucket}"));
+        }
+    }
+}
+
+/// The id of a request's first row.
+pub fn first_id(request: u64) -> i64 {
+    (request * MOST_ROWS) as i64
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,77 @@
+//! Clients: producers that send until they know, and readers that follow buckets.
+//!
+//! A client has no part in the faults of gateways, but it meets them: its request hangs while a gateway is paused, is
+//! never answered by one that crashed, and may be given up by the client itself. What it may conclude from each answer
+//! is written down here; the checker holds the store to it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use parking_lot::Mutex;
+use wadi_model::{Bucket, Table};
+
+use crate::checker::Checker;
+use crate::clock::Dice;
+use crate::gateway::{Gateway, Life};
+use crate::trace::Trace;
+
+pub use producer::{Kind, produce, send_one};
+pub use reader::{follow, read_to_end};
+pub(crate) use rows::COLUMNS;
+
+mod producer;
+mod reader;
+mod rows;
+
+/// What all clients share.
+#[derive(Debug)]
+pub struct Scene {
+    /// The gateways.
+    pub gateways: Vec<Gateway>,
+    /// The tables that are written to.
+    pub tables: BTreeMap<wadi_model::TableId, Table>,
+    /// All buckets of them.
+    pub buckets: Vec<Bucket>,
+    /// Number of shards.
+    pub shards: u32,
+    /// What judges.
+    pub checker: Mutex<Checker>,
+    /// The trace.
+    pub trace: Trace,
+    /// Set when producers begin no more requests.
+    pub draining: AtomicBool,
+    /// Set when readers stop.
+    pub over: AtomicBool,
+    /// Whether sessions may end early in this run, so that reads may be stale for a while.
+    pub early_expiry: bool,
+}
+
+impl Scene {
+    /// The table of a bucket. All buckets are of known tables.
+    pub fn table(&self, bucket: &Bucket) -> &Table {
+        &self.tables[&bucket.table]
+    }
+
+    /// A gateway to send to: mostly one that says it has the bucket, sometimes any.
+    pub fn gateway_for(&self, bucket: &Bucket, dice: &Dice) -> Option<Life> {
+        let shard = bucket.shard(self.shards);
+        let lives: Vec<Life> = self.gateways.iter().filter_map(Gateway::life).collect();
+        let owners: Vec<&Life> = lives.iter().filter(|life| life.has(shard)).collect();
+        if owners.is_empty() || dice.chance(0.1) {
+            return (!lives.is_empty()).then(|| dice.one_of(&lives).clone());
+        }
+        Some((*dice.one_of(&owners)).clone())
+    }
+
+    fn draining(&self) -> bool {
+        self.draining.load(Ordering::Relaxed)
+    }
+
+    fn over(&self) -> bool {
+        self.over.load(Ordering::Relaxed)
+    }
+}
+
+/// A shared scene.
+pub type Shared = Arc<Scene>;

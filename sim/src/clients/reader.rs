@@ -1,0 +1,113 @@
+//! Readers: each follows all buckets from their beginning at whichever gateway has them, and looks back now and then.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use tokio::time::sleep;
+use wadi_model::{Bucket, Offset};
+use wadi_store::shard::{LogRead, LogReadError};
+
+use super::rows::ids;
+use super::{Scene, Shared};
+use crate::clock::Dice;
+use crate::gateway::Life;
+
+/// Follows all buckets until the scene is over.
+pub async fn follow(scene: Shared, reader: String, dice: Dice) {
+    let mut next: BTreeMap<Bucket, u64> = BTreeMap::new();
+    while !scene.over() {
+        let bucket = *dice.one_of(&scene.buckets);
+        if let Some(life) = scene.gateway_for(&bucket, &dice) {
+            let at = next.get(&bucket).copied().unwrap_or_default();
+            let from = if at > 0 && dice.chance(0.2) { dice.pick(0..at) } else { at };
+            let answer = tokio::select! {
+                biased;
+                () = life.link.died() => None,
+                answer = read(&scene, &life, bucket, from, &reader, &dice) => answer,
+                () = sleep(dice.millis(1_000..9_000)) => None,
+            };
+            // What a look back found is no progress, unless it went beyond.
+            if let Some((end, _)) = answer {
+                let at = next.entry(bucket).or_default();
+                *at = (*at).max(end);
+            }
+        }
+        sleep(dice.millis(20..250)).await;
+    }
+}
+
+/// Reads a bucket at `life` from `from` on, once. Gives where the next read begins and the high watermark.
+async fn read(
+    scene: &Scene,
+    life: &Life,
+    bucket: Bucket,
+    from: u64,
+    reader: &str,
+    dice: &Dice,
+) -> Option<(u64, u64)> {
+    life.link.running().await;
+    let shard = life.host.shard_of(&bucket, Duration::from_millis(50)).await.ok()?;
+    let acked = scene.checker.lock().acked_end(&bucket);
+    let table = scene.table(&bucket);
+    let request = LogRead {
+        table,
+        bucket,
+        offset: Offset(from),
+        columns: vec![0, 1, 2],
+        system: Vec::new(),
+        filter: None,
+        until: None,
+        max_bytes: dice.pick(1..200_000) as usize,
+        max_rows: usize::MAX,
+    };
+    let who = format!("{reader} at {}", life.link.name());
+    let answer = shard.read(&request).await;
+    let mut checker = scene.checker.lock();
+    let answer = match answer {
+        Ok(answer) => answer,
+        Err(LogReadError::NotOwned | LogReadError::Unavailable(_)) => return None,
+        // An owner whose session ended early does not know yet what its successor has acked.
+        Err(LogReadError::OutOfRange { .. }) if scene.early_expiry => return None,
+        Err(error) => {
+            checker.violated("L4", format!("{who} cannot read {bucket} from {from} on: {error}"));
+            return None;
+        }
+    };
+    let ids = match ids(table.schema().arrow(), &answer) {
+        Ok(ids) => ids,
+        Err(why) => {
+            checker.violated("L4", format!("{who} read damaged rows of {bucket} from {from} on: {why}"));
+            return None;
+        }
+    };
+    checker.read(bucket, from, &ids, &who);
+    let (next, end) = (answer.next_offset.0, answer.bounds.high_watermark.0);
+    if next != from + ids.len() as u64 || (next == from && from < end) {
+        let what = format!("{who} read {} rows of {bucket} from {from}, and goes on at {next}", ids.len());
+        checker.violated("L4", what);
+    }
+    if end < acked && !scene.early_expiry {
+        let what = format!("{who} sees {bucket} end at {end}; rows up to {acked} were acked before");
+        checker.violated("K3", what);
+    }
+    drop(checker);
+    scene.trace.note(&who, format_args!("read {bucket} {from}..{next} of {end}"));
+    Some((next, end))
+}
+
+/// Reads a bucket from its beginning to its end, and gives that end. For a world where nothing goes wrong any more.
+pub async fn read_to_end(scene: &Scene, bucket: Bucket, dice: &Dice) -> u64 {
+    let mut at = 0;
+    loop {
+        if let Some(life) = scene.gateway_for(&bucket, dice)
+            && let Some((next, end)) = read(scene, &life, bucket, at, "last", dice).await
+        {
+            if next >= end {
+                return end;
+            }
+            at = next;
+            continue;
+        }
+        sleep(Duration::from_millis(100)).await;
+    }
+}

@@ -1,0 +1,96 @@
+//! The director: decides from the seed what happens to whom, and when.
+
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep};
+use wadi_store::task;
+
+use crate::clients::Shared;
+use crate::clock::Dice;
+use crate::faults::{Rates, Reach};
+use crate::gateway::{Ground, Life};
+
+/// Makes trouble for so long.
+pub async fn direct(scene: &Shared, ground: &Ground, dice: &Dice, trouble: Duration) {
+    let end = Instant::now() + trouble;
+    let mut weather = Instant::now();
+    while Instant::now() < end {
+        if Instant::now() >= weather {
+            for life in scene.gateways.iter().filter_map(|g| g.life()) {
+                life.link.set_rates(Rates::draw(dice));
+            }
+            weather = Instant::now() + dice.millis(2_000..6_000);
+        }
+        act(scene, ground, dice);
+        sleep(dice.millis(300..2_500)).await;
+    }
+}
+
+/// One thing that goes wrong, with one gateway.
+fn act(scene: &Shared, ground: &Ground, dice: &Dice) {
+    let number = dice.pick(0..scene.gateways.len() as u64) as usize;
+    let gateway = &scene.gateways[number];
+    let Some(life) = gateway.life() else { return };
+    let who = life.link.name().to_owned();
+    let note = |what: String| ground.trace.note("DIRECTOR", format_args!("{what} {who}"));
+    let ttl = ground.settings.lease_ttl.as_millis() as u64;
+    match dice.pick(0..10) {
+        0 | 1 => {
+            ground.trace.count("crashes");
+            gateway.crash();
+            let (scene, after) = (scene.clone(), dice.millis(100..6_000));
+            drop(task::spawn(async move {
+                sleep(after).await;
+                scene.gateways[number].start();
+            }));
+        }
+        2 => {
+            // Often just about as long as the lease.
+            let time =
+                if dice.chance(0.5) { dice.millis(ttl - 1_000..ttl + 2_000) } else { dice.millis(50..9_000) };
+            ground.trace.count("pauses");
+            note(format!("pauses {time:?}"));
+            change(life, Reach::Paused, time);
+        }
+        3 => {
+            let time = dice.millis(200..7_000);
+            ground.trace.count("cuts from objects");
+            note(format!("cuts from objects {time:?}"));
+            change(life, Reach::NoObjects, time);
+        }
+        4 => {
+            let time = dice.millis(200..9_000);
+            ground.trace.count("cuts from meta");
+            note(format!("cuts from meta {time:?}"));
+            change(life, Reach::NoMeta, time);
+        }
+        5 | 6 if scene.early_expiry => {
+            ground.trace.count("sessions ended early");
+            note("ends the session of".into());
+            life.expire();
+        }
+        7 => {
+            ground.trace.count("watch resets");
+            note("resets watches, seen by".into());
+            ground.meta.reset_watches();
+        }
+        8 => {
+            ground.trace.count("meta compactions");
+            ground.meta.compact();
+        }
+        _ => {}
+    }
+}
+
+/// Changes what a gateway reaches, for a time. Another change meanwhile is not undone by this one's end, but healing is
+/// for good: what was to come later finds a healed world and leaves it alone.
+fn change(life: Life, reach: Reach, time: Duration) {
+    if life.link.reach() != Reach::Up {
+        return;
+    }
+    life.set(reach);
+    drop(task::spawn(async move {
+        sleep(time).await;
+        life.set(Reach::Up);
+    }));
+}

@@ -1,0 +1,151 @@
+//! Gateways: hosts of shards on the shared stores, that are born, paused, cut off and crash.
+//!
+//! A crash cuts the process off from everything for good and drops its host. Tasks of it that the drop does not end
+//! stay blocked at their next request and can do no harm; what they had already sent may still arrive.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicI64;
+use std::time::Duration;
+
+use object_store::ObjectStore;
+use object_store::path::Path;
+use parking_lot::Mutex;
+use wadi_meta::MetaStore;
+use wadi_meta::memory::MemoryStore;
+use wadi_model::ShardId;
+use wadi_model::env::Env;
+use wadi_store::cluster::Cluster;
+use wadi_store::context::{Context, Memory};
+use wadi_store::host::Host;
+use wadi_store::metrics::StoreMetrics;
+use wadi_store::segments::SegmentCache;
+use wadi_store::settings::Settings;
+use wadi_store::task::Cpu;
+
+use crate::clock::{Dice, SimSource};
+use crate::faults::{Link, Rates, Reach};
+use crate::meta::SimMeta;
+use crate::objects::{Bucket, SimObjects};
+use crate::trace::Trace;
+
+/// What all gateways share.
+#[derive(Clone, Debug)]
+pub struct Ground {
+    /// The objects.
+    pub bucket: Bucket,
+    /// The meta store.
+    pub meta: Arc<MemoryStore>,
+    /// The cluster's identity.
+    pub cluster: Cluster,
+    /// Settings of all gateways.
+    pub settings: Arc<Settings>,
+    /// The median of an object store request.
+    pub latency: Duration,
+    /// Counters of all gateways together.
+    pub metrics: StoreMetrics,
+    /// The trace.
+    pub trace: Trace,
+    /// The seed's chance.
+    pub dice: Dice,
+}
+
+/// One life of a gateway, from a start to a crash. Clones are the same life.
+#[derive(Clone, Debug)]
+pub struct Life {
+    /// The way to its stores.
+    pub link: Link,
+    /// Its shards.
+    pub host: Host,
+    meta: SimMeta,
+}
+
+impl Life {
+    /// Changes what it reaches. Proofs of life arrive only from a process that runs and reaches the meta store.
+    pub fn set(&self, reach: Reach) {
+        self.link.set(reach);
+        self.meta.silence(matches!(self.link.reach(), Reach::Paused | Reach::NoMeta | Reach::Dead));
+    }
+
+    /// Ends its session early, as a meta store may.
+    pub fn expire(&self) {
+        self.meta.expire();
+    }
+
+    /// Whether the shard is open here, as the process itself sees it.
+    pub fn has(&self, shard: ShardId) -> bool {
+        self.host.status().iter().any(|s| s.shard == shard && s.open)
+    }
+}
+
+/// A place where one gateway process after the other lives.
+#[derive(Debug)]
+pub struct Gateway {
+    ground: Ground,
+    number: usize,
+    skew: Arc<AtomicI64>,
+    lives: Mutex<(u64, Option<Life>)>,
+}
+
+impl Gateway {
+    /// A gateway that was not started yet. Its wall clock is `skew` milliseconds ahead.
+    pub fn new(ground: Ground, number: usize, skew: i64) -> Gateway {
+        Gateway { ground, number, skew: Arc::new(AtomicI64::new(skew)), lives: Mutex::new((0, None)) }
+    }
+
+    /// The process, if one lives.
+    pub fn life(&self) -> Option<Life> {
+        self.lives.lock().1.clone()
+    }
+
+    /// Starts a process, if none lives.
+    pub fn start(&self) {
+        let mut lives = self.lives.lock();
+        if lives.1.is_some() {
+            return;
+        }
+        lives.0 += 1;
+        let name = format!("g{}.{}", self.number, lives.0);
+        let dice = self.ground.dice.fork(&name);
+        let link = Link::new(&name, dice.fork("link"));
+        let env = Env::new(SimSource::new(self.ground.trace.start(), self.skew.clone(), dice));
+        let settings = self.ground.settings.clone();
+        let objects: Arc<dyn ObjectStore> =
+            Arc::new(SimObjects::new(self.ground.bucket.clone(), link.clone(), self.ground.latency));
+        let context = Context {
+            objects,
+            root: Path::from("w"),
+            env,
+            cpu: Cpu::inline(),
+            memory: Memory::new(settings.unflushed_bytes),
+            reads: Memory::new(64 << 20),
+            segments: SegmentCache::none(),
+            block_cache: None,
+            metrics: self.ground.metrics.clone(),
+            local: false,
+            settings,
+        };
+        let meta = SimMeta::new(self.ground.meta.clone(), link.clone(), self.ground.trace.clone());
+        let store: Arc<dyn MetaStore> = Arc::new(meta.clone());
+        self.ground.trace.note(&name, "starts");
+        let host = Host::start(context, store, self.ground.cluster.clone(), name);
+        lives.1 = Some(Life { link, host, meta });
+    }
+
+    /// Ends the process at whatever it is doing.
+    pub fn crash(&self) {
+        if let Some(life) = self.lives.lock().1.take() {
+            self.ground.trace.note(life.link.name(), "crashes");
+            life.set(Reach::Dead);
+        }
+    }
+
+    /// All connections work again, and nothing goes wrong any more.
+    pub fn heal(&self) {
+        self.start();
+        if let Some(life) = self.life() {
+            life.link.set_rates(Rates::QUIET);
+            life.set(Reach::Up);
+            life.link.wake();
+        }
+    }
+}

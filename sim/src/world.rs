@@ -1,0 +1,235 @@
+//! One run: a cluster, its clients, and everything that goes wrong, all made of one seed.
+//!
+//! The run has three acts. In the first, gateways crash, pause, are cut off and lose their sessions, while the object
+//! store and the meta store fail in their own ways. Then everything heals, and all that clients still want must be
+//! answered in time (V1). At last everything is read and the checker judges.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use object_store::path::Path;
+use parking_lot::Mutex;
+use prometheus_client::registry::Registry;
+use tokio::time::{Instant, sleep, timeout_at};
+use wadi_meta::memory::MemoryStore;
+use wadi_model::env::Env;
+use wadi_model::{Bucket, Table, TableId, TableName, TableSpec};
+use wadi_store::cluster::Cluster;
+use wadi_store::metrics::StoreMetrics;
+use wadi_store::settings::Settings;
+use wadi_store::task;
+
+use crate::checker::Checker;
+use crate::clients::{self, COLUMNS, Kind, Scene, Shared};
+use crate::clock::{Dice, SimSource};
+use crate::director::direct;
+use crate::gateway::{Gateway, Ground};
+use crate::objects;
+use crate::report::Report;
+use crate::trace::Trace;
+
+/// What a run is like, apart from its seed.
+#[derive(Clone, Copy, Debug)]
+pub struct Script {
+    /// How long things go wrong.
+    pub trouble: Duration,
+    /// Whether each line of the trace is printed.
+    pub verbose: bool,
+}
+
+/// After healing, everything that clients want must be answered in this time (V1). It includes the time to live of a
+/// session whose gateway has just crashed.
+const HEALED_WITHIN: Duration = Duration::from_secs(10);
+
+/// Runs a seed.
+///
+/// # Errors
+/// When the runtime cannot be built, or the cluster cannot be made.
+pub fn run(seed: u64, script: Script) -> Result<Report, String> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
+    runtime.map_err(|e| e.to_string())?.block_on(play(seed, script))
+}
+
+async fn play(seed: u64, script: Script) -> Result<Report, String> {
+    let dice = Dice::new(seed);
+    let trace = Trace::new(script.verbose);
+    let ground = ground(&dice.fork("ground"), trace.clone()).await?;
+    let scene = Arc::new(scene(&dice.fork("scene"), &ground)?);
+    let readers: Vec<_> = (0..2)
+        .map(|n| {
+            let name = format!("reader{n}");
+            let dice = dice.fork(&name);
+            task::spawn(clients::follow(scene.clone(), name, dice))
+        })
+        .collect();
+    let producers = start_producers(&scene, &dice);
+
+    direct(&scene, &ground, &dice.fork("director"), script.trouble).await;
+    scene.draining.store(true, Ordering::Relaxed);
+    scene.gateways.iter().for_each(Gateway::heal);
+    trace.note("DIRECTOR", "healed");
+    await_recovery(&scene, producers, &dice.fork("probes")).await;
+
+    scene.over.store(true, Ordering::Relaxed);
+    for reader in readers {
+        // A reader ends after its current read.
+        let _ = reader.await;
+    }
+    judge(&scene, &dice.fork("judge")).await;
+    if let Err(why) = ground.bucket.check_logs().await {
+        scene.checker.lock().violated("F1", why);
+    }
+    let checker = scene.checker.lock();
+    Ok(Report {
+        seed,
+        simulated: trace.start().elapsed(),
+        operations: trace.operations(),
+        hash: trace.hash(),
+        events: trace.counts(),
+        takeovers: ground.metrics.takeovers.get(),
+        poisoned: ground.metrics.poisoned.get(),
+        counts: checker.counts,
+        violations: checker.violations().to_vec(),
+    })
+}
+
+/// The stores and settings of a seed.
+async fn ground(dice: &Dice, trace: Trace) -> Result<Ground, String> {
+    let bucket = objects::Bucket::new(trace.clone());
+    let linger = dice.millis(5..60);
+    let settings = Settings {
+        linger,
+        linger_small: linger * dice.pick(1..5) as u32,
+        // Below the time that V1 allows, so that a crash just before healing is over in time.
+        lease_ttl: Duration::from_secs(4),
+        put_budget: Duration::from_secs(2),
+        // Small enough that groups, memtable flushes and reads past the tail happen all the time.
+        tail_bytes: *dice.one_of(&[0, 20 << 10, 64 << 20]),
+        own_chunk_bytes: *dice.one_of(&[8 << 10, 256 << 10]),
+        group_objects: dice.pick(1..20) as usize,
+        group_interval: dice.millis(50..1500),
+        memtable_objects: dice.pick(4..200),
+        memtable_interval: dice.millis(1_000..20_000),
+        ..Settings::default()
+    };
+    settings.validate().map_err(|e| e.to_string())?;
+    let env = Env::new(SimSource::new(trace.start(), Arc::default(), dice.fork("cluster")));
+    let shards = dice.pick(2..5) as u32;
+    let root = Path::from("w");
+    let cluster = Cluster::open(bucket.raw(), &root, shards, &env).await.map_err(|e| e.to_string())?;
+    Ok(Ground {
+        cluster,
+        bucket,
+        meta: Arc::new(MemoryStore::new()),
+        settings: Arc::new(settings),
+        latency: dice.millis(4..40),
+        metrics: StoreMetrics::new(&mut Registry::default()),
+        trace,
+        dice: dice.fork("gateways"),
+    })
+}
+
+fn scene(dice: &Dice, ground: &Ground) -> Result<Scene, String> {
+    let mut tables = BTreeMap::new();
+    let mut buckets = Vec::new();
+    for number in 1..=dice.pick(1..4) {
+        let spec = TableSpec { buckets: Some(dice.pick(1..5) as u32), ..TableSpec::log("t", &COLUMNS) };
+        let name = format!("a.t{number}").parse::<TableName>().map_err(|e| e.to_string())?;
+        let table = Table::create(TableId(number), name, &spec, 0).map_err(|e| e.to_string())?;
+        buckets.extend((0..table.buckets).map(|b| table.bucket(b)));
+        tables.insert(table.id, table);
+    }
+    let gateway = |n: u64| Gateway::new(ground.clone(), n as usize, dice.pick(0..4000) as i64 - 2000);
+    let gateways: Vec<Gateway> = (0..dice.pick(2..4)).map(gateway).collect();
+    gateways.iter().for_each(Gateway::start);
+    Ok(Scene {
+        gateways,
+        tables,
+        buckets,
+        shards: ground.cluster.shards,
+        checker: Mutex::new(Checker::new(ground.trace.clone())),
+        trace: ground.trace.clone(),
+        draining: AtomicBool::new(false),
+        over: AtomicBool::new(false),
+        early_expiry: dice.chance(0.6),
+    })
+}
+
+fn start_producers(scene: &Shared, dice: &Dice) -> Vec<tokio::task::JoinHandle<()>> {
+    let dice = dice.fork("producers");
+    let producer = |n: u64| {
+        let (name, kind) = (format!("p{n}"), *dice.one_of(&[Kind::Sequenced, Kind::Keyed, Kind::Bare]));
+        let sequence = Arc::new(AtomicU64::new(0));
+        let workers: Vec<_> = (0..dice.pick(1..4))
+            .map(|worker| {
+                let (scene, name, sequence) = (scene.clone(), name.clone(), sequence.clone());
+                let dice = dice.fork(&format!("{name}.{worker}"));
+                task::spawn(async move { clients::produce(scene, name, kind, &sequence, dice).await })
+            })
+            .collect();
+        workers
+    };
+    (0..dice.pick(3..6)).flat_map(producer).collect()
+}
+
+/// V1: open requests end, and every bucket takes a row.
+async fn await_recovery(scene: &Shared, producers: Vec<tokio::task::JoinHandle<()>>, dice: &Dice) {
+    let deadline = Instant::now() + HEALED_WITHIN;
+    let probes = scene.buckets.iter().enumerate().map(|(n, bucket)| {
+        let dice = dice.fork(&format!("{n}"));
+        async move {
+            let acked = scene.checker.lock().acked_end(bucket);
+            while timeout_at(deadline, clients::send_one(scene, &dice, *bucket, 1, None)).await.is_ok() {
+                if scene.checker.lock().acked_end(bucket) > acked {
+                    return;
+                }
+                sleep(Duration::from_millis(100)).await;
+            }
+            let what =
+                format!("{bucket} takes no rows {HEALED_WITHIN:?} after healing: {}", places(scene, bucket));
+            scene.checker.lock().violated("V1", what);
+        }
+    });
+    futures::future::join_all(probes).await;
+    for producer in producers {
+        let abort = producer.abort_handle();
+        if timeout_at(deadline, producer).await.is_err() {
+            abort.abort();
+            let what = format!("a request has no definite answer {HEALED_WITHIN:?} after healing");
+            scene.checker.lock().violated("V1", what);
+        }
+    }
+}
+
+/// What each gateway says of a bucket's shard.
+fn places(scene: &Scene, bucket: &Bucket) -> String {
+    let shard = bucket.shard(scene.shards);
+    let place = |gateway: &Gateway| {
+        let life = gateway.life()?;
+        let status = life.host.status().into_iter().find(|s| s.shard == shard)?;
+        let note = if status.open { "open".to_owned() } else { status.note.unwrap_or_default() };
+        Some(format!("{}: {note}", life.link.name()))
+    };
+    scene.gateways.iter().filter_map(place).collect::<Vec<_>>().join("; ")
+}
+
+/// Reads everything once more and lets the checker judge. If a bucket cannot be read the run is V1's already.
+async fn judge(scene: &Scene, dice: &Dice) {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    let mut ends = BTreeMap::new();
+    for bucket in &scene.buckets {
+        match timeout_at(deadline, clients::read_to_end(scene, *bucket, dice)).await {
+            Ok(end) => drop(ends.insert(*bucket, end)),
+            Err(_) => {
+                scene.checker.lock().violated("V1", format!("{bucket} cannot be read to its end"));
+                return;
+            }
+        }
+    }
+    scene.checker.lock().finish(&ends);
+}
+
+#[cfg(test)]
+mod tests;

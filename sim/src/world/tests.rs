@@ -1,0 +1,63 @@
+//! Some dozens of seeds. The tests that run them stand side by side so that they share the cores.
+
+use crate::Summary;
+
+use super::*;
+
+const SCRIPT: Script = Script { trouble: Duration::from_secs(25), verbose: false };
+
+/// Runs seeds, none of which may violate anything.
+fn run_all(seeds: std::ops::Range<u64>) -> Summary {
+    let mut summary = Summary::default();
+    for seed in seeds {
+        let report = run(seed, SCRIPT).unwrap();
+        assert!(report.violations.is_empty(), "{report}");
+        summary.add(&report);
+    }
+    summary
+}
+
+/// What a set of seeds must have met, or it shows nothing.
+fn assert_eventful(summary: &Summary) {
+    for kind in [
+        "503",
+        "409",
+        "lost reply",
+        "late PUT",
+        "hang",
+        "crashes",
+        "pauses",
+        "cuts from objects",
+        "cuts from meta",
+        "meta unknown",
+        "sessions ended early",
+        "poisoned shards",
+        "takeovers",
+        "PUT met a FENCE",
+        "PUT met itself",
+        "answered again",
+        "requests failed",
+        "requests without an answer",
+    ] {
+        assert!(summary.count(kind) > 0, "no {kind} in\n{summary}");
+    }
+}
+
+#[test]
+fn invariants_hold_in_the_first_dozen_seeds() {
+    assert_eventful(&run_all(0..12));
+}
+
+#[test]
+fn invariants_hold_in_the_second_dozen_seeds() {
+    assert_eventful(&run_all(100..112));
+}
+
+#[test]
+fn the_same_seed_gives_the_same_trace() {
+    let hash = |seed| run(seed, SCRIPT).unwrap().hash;
+    for seed in [7, 8] {
+        assert_eq!(hash(seed), hash(seed), "seed {seed}");
+    }
+    assert_ne!(hash(7), hash(8));
+}
