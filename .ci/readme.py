@@ -16,7 +16,7 @@ import urllib.request
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 FENCE = re.compile(r"(<!-- not run: .*? -->\n)?```(sh|python)\n(.*?)```", re.S)
-URL = "http://localhost:8080"
+PLACE = "localhost:8080"
 
 
 def blocks():
@@ -44,7 +44,7 @@ def start(wadi, work):
 
 
 def run(language, text, url, env):
-    text = text.replace(URL, url)
+    text = text.replace(f"http://{PLACE}", url).replace(PLACE, url)
     if language == "python":
         return subprocess.run([sys.executable, "-c", text], cwd=ROOT, env=env, capture_output=True, text=True)
     return subprocess.run(["bash", "-euo", "pipefail", "-c", text], cwd=ROOT, env=env, capture_output=True, text=True)

@@ -22,7 +22,7 @@ use crate::claim::Claim;
 use crate::cluster::Cluster;
 use crate::context::Context;
 use crate::shard::{Ended, Shard, TakeoverError, take_over};
-use crate::task::{self, Owned};
+use crate::task::{Crew, Owned};
 
 /// Between two tries of something that failed.
 const PAUSE: Duration = Duration::from_millis(200);
@@ -234,18 +234,17 @@ async fn live(inner: Arc<Inner>) {
 }
 
 async fn live_in(inner: &Arc<Inner>, session: Arc<dyn Session>) {
-    let shards = 0..inner.cluster.shards;
-    let keepers: Vec<_> =
-        shards.map(|shard| task::spawn(keep(inner.clone(), ShardId(shard), session.clone()))).collect();
+    let mut keepers = Crew::default();
+    for shard in 0..inner.cluster.shards {
+        keepers.spawn(keep(inner.clone(), ShardId(shard), session.clone()));
+    }
     tokio::select! {
         biased;
         () = session.lost() => tracing::warn!("the session in the meta store was lost"),
         () = inner.until_stopping() => {}
     }
-    for keeper in keepers {
-        // A keeper ends by itself once the session is lost or the host stops.
-        let _ = keeper.await;
-    }
+    // Each ends by itself once the session is lost or the host stops.
+    keepers.join().await;
     if let Err(error) = session.close().await {
         if error.kind() == MetaErrorKind::Fenced {
             inner.fenced.send_replace(Some(error.to_string()));
@@ -260,7 +259,16 @@ async fn keep(inner: Arc<Inner>, shard: ShardId, session: Arc<dyn Session>) {
     while !session.is_lost() && !inner.is_stopping() {
         let revision = match claim(&inner, &key, session.as_ref()).await {
             Ok(Claimed::Ours(revision)) => revision,
-            Ok(Claimed::Theirs { owner, seen }) => {
+            Ok(Claimed::Theirs { owner, created, .. }) if owner.gateway == inner.gateway => {
+                // A claim of ours that we do not hold: it was not given back, or landed after we had given it up.
+                let stray = Txn::new().when(Compare::created(&key, created)).delete(&key);
+                if let Err(error) = inner.meta.txn(stray).await {
+                    tracing::debug!(%shard, %error, "an old claim of ours was not taken away yet");
+                    sleep(PAUSE).await;
+                }
+                continue;
+            }
+            Ok(Claimed::Theirs { owner, seen, .. }) => {
                 inner.place(
                     shard,
                     Place::Closed(format!("gateway {} at {} has it", owner.gateway, owner.address)),
@@ -294,7 +302,12 @@ async fn keep(inner: Arc<Inner>, shard: ShardId, session: Arc<dyn Session>) {
 
 /// Opens a claimed shard and serves it until it ends. Says why it ended.
 async fn serve(inner: &Inner, claim: &Claim) -> String {
-    let shard = match take_over(&inner.context, claim).await {
+    let taken = tokio::select! {
+        biased;
+        taken = take_over(&inner.context, claim) => taken,
+        () = claim.session().lost() => Err(TakeoverError::Superseded("the session was lost".into())),
+    };
+    let shard = match taken {
         Ok(shard) => shard,
         Err(error) => {
             match &error {
@@ -328,7 +341,7 @@ async fn serve(inner: &Inner, claim: &Claim) -> String {
 
 enum Claimed {
     Ours(Revision),
-    Theirs { owner: Owner, seen: Revision },
+    Theirs { owner: Owner, created: Revision, seen: Revision },
 }
 
 async fn claim(inner: &Inner, key: &str, session: &dyn Session) -> Result<Claimed, wadi_meta::MetaError> {
@@ -350,7 +363,7 @@ async fn claim(inner: &Inner, key: &str, session: &dyn Session) -> Result<Claime
     if found.nonce == owner.nonce {
         return Ok(Claimed::Ours(holder.created));
     }
-    Ok(Claimed::Theirs { owner: found, seen: holder.modified })
+    Ok(Claimed::Theirs { owner: found, created: holder.created, seen: holder.modified })
 }
 
 async fn wait_for_change(inner: &Inner, key: &str, seen: Revision, session: &dyn Session) {

@@ -6,7 +6,7 @@ use std::future::Future;
 use std::sync::Arc;
 
 use tokio::sync::oneshot;
-use tokio::task::{AbortHandle, JoinHandle};
+use tokio::task::{AbortHandle, JoinHandle, JoinSet};
 
 /// Starts a task. It ends by itself or with the runtime.
 #[allow(clippy::disallowed_methods)]
@@ -35,6 +35,26 @@ impl Owned {
 impl Drop for Owned {
     fn drop(&mut self) {
         self.0.abort();
+    }
+}
+
+/// Tasks that end together: all are aborted when it is dropped.
+#[derive(Debug, Default)]
+pub struct Crew(JoinSet<()>);
+
+impl Crew {
+    /// Starts one more.
+    pub fn spawn(&mut self, future: impl Future<Output = ()> + Send + 'static) {
+        self.0.spawn(future);
+    }
+
+    /// Waits until all have ended.
+    pub async fn join(mut self) {
+        while let Some(ended) = self.0.join_next().await {
+            if let Err(error) = ended {
+                tracing::error!(%error, "a task ended by itself");
+            }
+        }
     }
 }
 

@@ -32,6 +32,9 @@ use crate::database;
 use crate::keys::producer::{self, ProducerEntry};
 use crate::task;
 
+/// How long a shard's database may take to close.
+const CLOSING: Duration = Duration::from_secs(5);
+
 /// What the actor is told.
 #[derive(Debug)]
 pub(super) enum Command {
@@ -436,11 +439,20 @@ impl Actor {
                     _ => {}
                 }
             }
-            // A fenced or broken database fails to close, which changes nothing: its log is what counts.
-            if let Err(error) = shared.db.close().await {
-                tracing::debug!(shard = %shared.claim.shard(), %error, "shard database did not close cleanly");
+            // Whoever waits for a poisoned shard's end must not wait for the object store.
+            let released = ended == Ended::Released;
+            if !released {
+                shared.ended.send_replace(Some(ended.clone()));
             }
-            shared.ended.send_replace(Some(ended));
+            // A fenced or broken database fails to close, which changes nothing: its log is what counts.
+            match tokio::time::timeout(CLOSING, shared.db.close()).await {
+                Ok(Ok(())) => {}
+                Ok(Err(error)) => tracing::debug!(%error, "a shard database did not close cleanly"),
+                Err(_) => tracing::debug!("a shard database did not close in time"),
+            }
+            if released {
+                shared.ended.send_replace(Some(ended));
+            }
         });
     }
 }
