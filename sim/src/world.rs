@@ -48,8 +48,12 @@ const HEALED_WITHIN: Duration = Duration::from_secs(10);
 /// # Errors
 /// When the runtime cannot be built, or the cluster cannot be made.
 pub fn run(seed: u64, script: Script) -> Result<Report, String> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
-    runtime.map_err(|e| e.to_string())?.block_on(play(seed, script))
+    let mut builder = tokio::runtime::Builder::new_current_thread();
+    builder.enable_time().start_paused(true);
+    // Which of several waiting tasks a watch channel wakes first is one of tokio's own random choices.
+    #[cfg(tokio_unstable)]
+    builder.rng_seed(tokio::runtime::RngSeed::from_bytes(&seed.to_be_bytes()));
+    builder.build().map_err(|e| e.to_string())?.block_on(play(seed, script))
 }
 
 async fn play(seed: u64, script: Script) -> Result<Report, String> {

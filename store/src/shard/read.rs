@@ -4,7 +4,7 @@
 //! segments. Without filter and system columns a chunk is served as it is stored: its message is rewritten to the asked
 //! columns and nothing is decompressed. Every answer is checked against the claim at its end (K3 of later owners).
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use arrow::array::{Array, BooleanArray, RecordBatch};
@@ -27,6 +27,9 @@ mod system;
 
 /// Chunks that are read at once.
 const PARALLEL: usize = 4;
+
+/// Footers that are loaded at once. Without cached blocks each is a few requests.
+const FOOTERS_AHEAD: usize = 16;
 
 /// A chunk's message may grow to this when it is decompressed; nothing that was written is larger.
 const MAX_RAW: u64 = 512 << 20;
@@ -257,7 +260,8 @@ async fn plan(
 ) -> Result<(Vec<ChunkPlan>, Offset), LogReadError> {
     let mut plans = Vec::new();
     let (mut bytes, mut rows, mut end) = (0usize, 0u64, request.offset);
-    for indexed in located {
+    let mut footers = Footers::default();
+    for (place, indexed) in located.iter().enumerate() {
         let beyond = request.until.is_some_and(|until| Offset(indexed.base_offset) >= until);
         if beyond || bytes >= request.max_bytes || rows >= request.max_rows as u64 {
             break;
@@ -265,7 +269,7 @@ async fn plan(
         if Offset(indexed.base_offset) > end {
             return Err(internal(format!("{} has no rows from offset {end} on", request.bucket)));
         }
-        let footer = footer_of(shared, indexed.log_seq()).await?;
+        let footer = footers.of(shared, &located[place..]).await?;
         let position = indexed.position as usize;
         let chunk = footer
             .chunks
@@ -297,13 +301,35 @@ async fn plan(
     Ok((plans, end))
 }
 
-async fn footer_of(shared: &Shared, seq: LogSeq) -> Result<Arc<Footer>, LogReadError> {
+/// Footers that are about to be needed, loaded several at once.
+#[derive(Default)]
+struct Footers(BTreeMap<LogSeq, Arc<Footer>>);
+
+impl Footers {
+    /// The footer of the first of these chunks; those of the next ones are loaded with it.
+    async fn of(&mut self, shared: &Shared, chunks: &[IndexedChunk]) -> Result<Arc<Footer>, LogReadError> {
+        let first = chunks.first().map_or(LogSeq(0), IndexedChunk::log_seq);
+        if let Some(footer) = self.0.get(&first) {
+            return Ok(footer.clone());
+        }
+        let mut loads = Vec::with_capacity(FOOTERS_AHEAD);
+        for chunk in chunks.iter().take(FOOTERS_AHEAD) {
+            loads.push(footer_of(shared, chunk.log_seq()));
+        }
+        let loaded: Vec<(LogSeq, Arc<Footer>)> =
+            stream::iter(loads).buffered(FOOTERS_AHEAD).try_collect().await?;
+        self.0 = loaded.into_iter().collect();
+        self.0.get(&first).cloned().ok_or_else(|| internal("a footer was not loaded"))
+    }
+}
+
+async fn footer_of(shared: &Shared, seq: LogSeq) -> Result<(LogSeq, Arc<Footer>), LogReadError> {
     if let Some((footer, _)) = shared.view.object(seq) {
-        return Ok(footer);
+        return Ok((seq, footer));
     }
     let stored = shared.db.get(object::key(seq)).await?;
     let stored = stored.ok_or_else(|| internal(format!("the footer of log object {seq} is missing")))?;
-    Ok(Arc::new(object::decode(&stored).map_err(internal)?))
+    Ok((seq, Arc::new(object::decode(&stored).map_err(internal)?)))
 }
 
 impl ChunkPlan {
@@ -355,7 +381,7 @@ impl ChunkPlan {
             return true;
         }
         let newest = request.table.schema();
-        let mut known = std::collections::BTreeMap::new();
+        let mut known = BTreeMap::new();
         for name in filter.columns() {
             let Some(index) = newest.index_of(name) else { continue };
             let column = &newest.columns()[index];
