@@ -18,6 +18,7 @@ use wadi_store::cluster::Cluster;
 use wadi_store::context::{Context, Memory};
 use wadi_store::host::Host;
 use wadi_store::metrics::StoreMetrics;
+use wadi_store::objects::Guarded;
 use wadi_store::segments::SegmentCache;
 use wadi_store::settings::Settings;
 use wadi_store::task::Cpu;
@@ -111,6 +112,8 @@ impl Gateway {
         let settings = self.ground.settings.clone();
         let objects: Arc<dyn ObjectStore> =
             Arc::new(SimObjects::new(self.ground.bucket.clone(), link.clone(), self.ground.latency));
+        // As every S3 store is opened.
+        let objects: Arc<dyn ObjectStore> = Arc::new(Guarded::new(objects));
         let context = Context {
             objects,
             root: Path::from("w"),

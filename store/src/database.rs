@@ -42,6 +42,21 @@ pub async fn read_manifest(context: &Context, shard: ShardId) -> Result<Manifest
     }))
 }
 
+/// The newest time that an open database has seen, in milliseconds since 1970: of rows, of its files' names, and of its
+/// compactions' names. SlateDB refuses to write anything older, and closes itself over it.
+pub async fn newest_time(context: &Context, shard: ShardId, db: &Db) -> Result<i64, slatedb::Error> {
+    let manifest = db.manifest();
+    let files = manifest.all_sst_views().map(|view| view.sst.id.value());
+    let compacted = [manifest.last_compacted_l0_sst_view_id(), manifest.last_compacted_l0_sst_id()];
+    let files = files.chain(compacted.into_iter().flatten()).map(|name| name.timestamp_ms());
+    let path = database_path(&context.root, shard);
+    let admin = AdminBuilder::new(path, context.objects.clone()).with_seed(context.env.random()).build();
+    let compactions = admin.read_compactions(None).await?;
+    let jobs = compactions.iter().flat_map(|c| c.recent_compactions()).map(|job| job.id().timestamp_ms());
+    let names = files.chain(jobs).max().unwrap_or(0);
+    Ok(manifest.last_l0_clock_tick().max(i64::try_from(names).unwrap_or(i64::MAX)))
+}
+
 /// Opens the database as the writer after epoch `expected`; whoever was the writer before is fenced.
 pub async fn open(
     context: &Context,

@@ -10,6 +10,10 @@ use object_store::local::LocalFileSystem;
 use object_store::path::Path;
 use object_store::{BackoffConfig, ObjectStore, RetryConfig};
 
+pub use guarded::Guarded;
+
+mod guarded;
+
 /// An object store and the cluster's root in it.
 #[derive(Clone, Debug)]
 pub struct Objects {
@@ -100,5 +104,6 @@ fn open_s3(url: &str, rest: &str, options: &S3Options) -> Result<Objects, OpenEr
         builder = builder.with_region(region);
     }
     let store = builder.build().map_err(|source| OpenError::Settings { url: url.to_owned(), source })?;
-    Ok(Objects { store: Arc::new(store), root: Path::from(prefix), directory: None })
+    let store = Arc::new(Guarded::new(Arc::new(store)));
+    Ok(Objects { store, root: Path::from(prefix), directory: None })
 }

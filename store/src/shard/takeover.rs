@@ -108,6 +108,8 @@ pub async fn take_over(context: &Context, claim: &Claim) -> Result<Shard, Takeov
             Err(error) if database::is_fenced(&error) => continue,
             Err(error) => return Err(error.into()),
         };
+        // The owner before may have flushed since the manifest was read, and its clock may be ahead of ours.
+        clock.raise(database::newest_time(context, claim.shard(), &db).await?);
         let durable = LogSeq(db.manifest().last_l0_seq());
         if durable >= scan.fence {
             close(&db).await;

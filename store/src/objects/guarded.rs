@@ -1,0 +1,134 @@
+//! What every S3 store is wrapped in: requests end in bounded time, and creates say "exists already" only when
+//! something is there.
+//!
+//! **Bounded.** A request whose connection has gone silent would hold up a takeover, or a database that retries for ever
+//! but waits for each answer.
+//!
+//! **Confirmed.** S3 answers a create with 409 when another request for the same name is under way, also when that one then comes to
+//! nothing; object_store makes "already exists" of it. Whoever believes that skips a name that nobody will ever fill. Our
+//! own log looks for itself (`log::create`), but SlateDB takes the answer for a rival's write: it left a hole in its
+//! numbered files, and the database could never be opened again. The simulation found it.
+
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use futures::stream::BoxStream;
+use object_store::path::Path;
+use object_store::{
+    CopyOptions, Error, GetOptions, GetResult, ListResult, MultipartUpload, ObjectMeta, ObjectStore,
+    ObjectStoreExt, PutMode, PutMultipartOptions, PutOptions, PutPayload, PutResult, Result,
+};
+
+/// How often a create is sent again while nothing is there.
+const TRIES: u32 = 5;
+
+/// When a read must have begun to answer.
+const READ: Duration = Duration::from_secs(5);
+
+/// When a write must have ended; a log object's own budget is shorter.
+const WRITE: Duration = Duration::from_secs(20);
+
+const STORE: &str = "guarded";
+
+/// Between two tries, so that the other request can end.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// A guarded store.
+#[derive(Clone, Debug)]
+pub struct Guarded {
+    inner: Arc<dyn ObjectStore>,
+}
+
+impl Guarded {
+    /// Guards a store.
+    pub fn new(inner: Arc<dyn ObjectStore>) -> Guarded {
+        Guarded { inner }
+    }
+
+    async fn create(&self, path: &Path, payload: PutPayload, options: PutOptions) -> Result<PutResult> {
+        let mut left = TRIES;
+        loop {
+            let put = self.inner.put_opts(path, payload.clone(), options.clone());
+            let exists = match within(WRITE, put).await {
+                Err(error @ Error::AlreadyExists { .. }) => error,
+                outcome => return outcome,
+            };
+            match within(READ, self.inner.head(path)).await {
+                Ok(_) => return Err(exists),
+                Err(Error::NotFound { .. }) if left > 0 => left -= 1,
+                // In doubt it is an error like any other, never a claim that somebody was there first.
+                Err(error) => {
+                    return Err(Error::Generic { store: STORE, source: Box::new(error) });
+                }
+            }
+            tokio::time::sleep(PAUSE).await;
+        }
+    }
+}
+
+async fn within<T>(limit: Duration, request: impl Future<Output = Result<T>>) -> Result<T> {
+    match tokio::time::timeout(limit, request).await {
+        Ok(answer) => answer,
+        Err(_) => Err(Error::Generic { store: STORE, source: format!("no answer within {limit:?}").into() }),
+    }
+}
+
+impl fmt::Display for Guarded {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.inner.fmt(f)
+    }
+}
+
+#[async_trait]
+impl ObjectStore for Guarded {
+    async fn put_opts(&self, path: &Path, payload: PutPayload, options: PutOptions) -> Result<PutResult> {
+        match options.mode {
+            PutMode::Create => self.create(path, payload, options).await,
+            _ => within(WRITE, self.inner.put_opts(path, payload, options)).await,
+        }
+    }
+
+    async fn put_multipart_opts(
+        &self,
+        path: &Path,
+        options: PutMultipartOptions,
+    ) -> Result<Box<dyn MultipartUpload>> {
+        self.inner.put_multipart_opts(path, options).await
+    }
+
+    async fn get_opts(&self, path: &Path, options: GetOptions) -> Result<GetResult> {
+        within(READ, self.inner.get_opts(path, options)).await
+    }
+
+    async fn get_ranges(&self, path: &Path, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
+        within(WRITE, self.inner.get_ranges(path, ranges)).await
+    }
+
+    fn delete_stream(&self, paths: BoxStream<'static, Result<Path>>) -> BoxStream<'static, Result<Path>> {
+        self.inner.delete_stream(paths)
+    }
+
+    fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, Result<ObjectMeta>> {
+        self.inner.list(prefix)
+    }
+
+    fn list_with_offset(
+        &self,
+        prefix: Option<&Path>,
+        offset: &Path,
+    ) -> BoxStream<'static, Result<ObjectMeta>> {
+        self.inner.list_with_offset(prefix, offset)
+    }
+
+    async fn list_with_delimiter(&self, prefix: Option<&Path>) -> Result<ListResult> {
+        within(WRITE, self.inner.list_with_delimiter(prefix)).await
+    }
+
+    async fn copy_opts(&self, from: &Path, to: &Path, options: CopyOptions) -> Result<()> {
+        self.inner.copy_opts(from, to, options).await
+    }
+}
