@@ -39,7 +39,8 @@ impl Selection {
         match parameters.text("columns") {
             None => columns = (0..schema.columns().len()).collect(),
             Some(names) => {
-                for name in names.split(',').map(str::trim).filter(|n| !n.is_empty()) {
+                for name in split_names(&names) {
+                    let name = name.as_str();
                     match schema.index_of(name) {
                         Some(i) if !columns.contains(&i) => columns.push(i),
                         None if system::ALL.contains(&name) && !system.iter().any(|s| s == name) => {
@@ -65,6 +66,22 @@ impl Selection {
         let fields: Vec<Field> = own.chain(system.iter().filter_map(|name| system::field(name))).collect();
         Ok(Selection { columns, system, filter, schema: Arc::new(ArrowSchema::new(fields)) })
     }
+}
+
+/// The names of a list with commas; one with a comma in itself stands in double quotes, which are doubled inside it.
+fn split_names(list: &str) -> Vec<String> {
+    let (mut names, mut name, mut quoted) = (Vec::new(), String::new(), false);
+    let mut rest = list.chars().peekable();
+    while let Some(c) = rest.next() {
+        match c {
+            '"' if quoted && rest.peek() == Some(&'"') => name.extend(rest.next()),
+            '"' => quoted = !quoted,
+            ',' if !quoted => names.push(std::mem::take(&mut name)),
+            c => name.push(c),
+        }
+    }
+    names.push(name);
+    names.into_iter().map(|n| n.trim().to_owned()).filter(|n| !n.is_empty()).collect()
 }
 
 fn unknown_column(table: &Table, name: &str) -> Problem {
@@ -143,5 +160,17 @@ impl Writer {
             }
             _ => Bytes::new(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::split_names;
+
+    #[test]
+    fn names_with_commas_are_quoted() {
+        assert_eq!(split_names("a, b,,c"), ["a", "b", "c"]);
+        assert_eq!(split_names(r#"a,"b,""c""",d"#), ["a", r#"b,"c""#, "d"]);
+        assert!(split_names("").is_empty());
     }
 }
