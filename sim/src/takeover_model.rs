@@ -1,4 +1,4 @@
-//! The takeover protocol of a shard as an explicit-state model (DESIGN sections 5, 6 and 8), for stateright.
+//! The takeover protocol of a shard as an explicit-state model (docs/architecture.md tells it in words), for stateright.
 //!
 //! **The story.** A shard's log is a row of numbered slots in the bucket, and a slot is created if absent. One gateway
 //! owns the shard, PUTs one log object at a time, acks its rows when the PUT is confirmed and flushes them to SlateDB
@@ -23,7 +23,7 @@
 //! | `steps.rs` | `Claim`, `Release`, `Resign`, `Expire`, `RevokeEarly`, `Delete`, and when each action is enabled |
 //!
 //! **Invariants.** The *effective log* is what a takeover would find now: SlateDB up to `last_l0_seq`, then the log to
-//! the first missing slot. L and K are those of DESIGN section 17, F1, F2 and V1 its part that this model can see; C1
+//! the first missing slot. L and K are the guarantees of docs/architecture.md, F1, F2 and V1 its part that this model can see; C1
 //! and R1 are names of this model.
 //!
 //! | name | holds |

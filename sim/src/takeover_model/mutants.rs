@@ -4,7 +4,7 @@ use super::V1;
 use super::flaws::Flaw::*;
 use super::flaws::Mutant;
 
-/// All mutants, in the order of DESIGN section 8: lease, takeover, deletion, apply, PUT outcome, poison.
+/// All mutants, in the order of the protocol: lease, takeover, deletion, apply, PUT outcome, poison.
 pub const MUTANTS: &[Mutant] = &[
     // Lease.
     Mutant::caught(
