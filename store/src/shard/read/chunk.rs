@@ -1,0 +1,215 @@
+//! One chunk of a log read: what of it must be fetched, and how its bytes become rows.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use arrow::array::{Array, BooleanArray, RecordBatch};
+use arrow::compute::{filter_record_batch, prep_null_mask_filter};
+use bytes::Bytes;
+use wadi_model::batch::{ReadAs, read_as};
+use wadi_model::ipc::{self, Layout};
+use wadi_model::predicate::ColumnStatistics;
+use wadi_model::{LogSeq, Offset, Schema};
+
+use super::super::Shared;
+use super::system::SystemColumns;
+use super::{LogRead, LogReadError, Piece, internal};
+use crate::container::{Chunk, Footer};
+use crate::segments::Segment;
+
+/// A chunk's message may grow to this when it is decompressed; nothing that was written is larger.
+const MAX_RAW: u64 = 512 << 20;
+
+/// Rows of one chunk, and with a filter which of the chunk's rows they are.
+pub(super) struct Got {
+    pub piece: Piece,
+    pub matching: Option<BooleanArray>,
+}
+/// A chunk that is to be read.
+pub(super) struct ChunkPlan {
+    seq: LogSeq,
+    footer: Arc<Footer>,
+    position: usize,
+    read_as: ReadAs,
+    /// Stored columns to read: those of `read_as`, then those of the filter.
+    filter_as: Option<ReadAs>,
+    sources: Vec<usize>,
+    stored: Schema,
+}
+impl ChunkPlan {
+    pub(super) fn new(
+        request: &LogRead<'_>,
+        seq: LogSeq,
+        footer: Arc<Footer>,
+        position: usize,
+        stored: &Schema,
+    ) -> ChunkPlan {
+        let newest = request.table.schema();
+        let read_as_wanted = read_as(stored, newest, &request.columns);
+        let filter_as = request.filter.map(|filter| {
+            let needed: Vec<usize> =
+                filter.columns().iter().filter_map(|name| newest.index_of(name)).collect();
+            read_as(stored, newest, &needed)
+        });
+        let mut sources: BTreeSet<usize> = read_as_wanted.sources().iter().copied().collect();
+        sources.extend(filter_as.iter().flat_map(|f| f.sources().iter().copied()));
+        ChunkPlan {
+            seq,
+            footer,
+            position,
+            read_as: read_as_wanted,
+            filter_as,
+            sources: sources.into_iter().collect(),
+            stored: stored.clone(),
+        }
+    }
+
+    fn chunk(&self) -> &Chunk {
+        &self.footer.chunks[self.position]
+    }
+
+    /// The first offset that is asked for.
+    pub(super) fn first(&self, from: Offset) -> Offset {
+        self.chunk().first().max(from)
+    }
+
+    /// Stored bytes that are read.
+    pub(super) fn bytes(&self) -> usize {
+        self.segments().iter().map(|s| (s.range.end - s.range.start) as usize).sum()
+    }
+
+    /// Whether the chunk's statistics leave any row that may match.
+    pub(super) fn may_match(&self, request: &LogRead<'_>) -> bool {
+        let (Some(filter), chunk) = (request.filter, self.chunk()) else { return true };
+        if chunk.columns.is_empty() {
+            return true;
+        }
+        let newest = request.table.schema();
+        let mut known = BTreeMap::new();
+        for name in filter.columns() {
+            let Some(index) = newest.index_of(name) else { continue };
+            let column = &newest.columns()[index];
+            // A widened column's statistics have the old type; they are left alone.
+            let Some(stored) = self.stored.index_of_id(column.id) else { continue };
+            if self.stored.columns()[stored].data_type != column.data_type {
+                continue;
+            }
+            let statistics =
+                chunk.columns.get(stored).map(|c| ColumnStatistics::decode(&mut c.statistics.as_ref()));
+            if let Some(Ok(statistics)) = statistics {
+                known.insert(name.to_string(), statistics);
+            }
+        }
+        filter.may_match(u64::from(chunk.rows), |name| known.get(name))
+    }
+
+    /// What must be read of the object.
+    fn segments(&self) -> Vec<Segment> {
+        let chunk = self.chunk();
+        if chunk.columns.is_empty() {
+            return vec![Segment { range: chunk.range(), crc: chunk.crc }];
+        }
+        let at = u64::from(chunk.start);
+        let head = Segment { range: at..at + u64::from(chunk.metadata_len), crc: chunk.crc };
+        let column = |i: &usize| {
+            chunk.columns.get(*i).map(|c| {
+                let start = at + u64::from(c.start);
+                Segment { range: start..start + u64::from(c.len), crc: c.crc }
+            })
+        };
+        std::iter::once(head).chain(self.sources.iter().filter_map(column)).collect()
+    }
+
+    pub(super) async fn read(
+        &self,
+        shared: &Shared,
+        request: &LogRead<'_>,
+    ) -> Result<Option<Got>, LogReadError> {
+        let segments = self.segments();
+        let bytes = match shared.view.object(self.seq).and_then(|(_, chunks)| chunks) {
+            Some(chunks) => self.cut_from_tail(&chunks[self.position], &segments),
+            None => {
+                let context = &shared.context;
+                let object = (shared.claim.shard(), self.seq);
+                context
+                    .segments
+                    .fetch(&context.objects, &context.root, &context.metrics, object, &segments)
+                    .await?
+            }
+        };
+        let whole = self.first(request.offset) == self.chunk().first()
+            && request.until.is_none_or(|until| self.chunk().end() <= until);
+        let as_stored = self.read_as.is_identity() && self.read_as.sources() == self.sources.as_slice();
+        if whole && as_stored && request.filter.is_none() && request.system.is_empty() {
+            let rows = self.chunk().rows;
+            if rows as usize <= request.max_rows {
+                let piece = Piece::Message { message: self.message(bytes)?, rows };
+                return Ok(Some(Got { piece, matching: None }));
+            }
+        }
+        let chunk = self.decode(bytes)?;
+        self.select(chunk, request)
+    }
+
+    fn cut_from_tail(&self, chunk: &Bytes, segments: &[Segment]) -> Vec<Bytes> {
+        let at = u64::from(self.chunk().start);
+        segments
+            .iter()
+            .map(|s| chunk.slice((s.range.start - at) as usize..(s.range.end - at) as usize))
+            .collect()
+    }
+
+    /// One message with the source columns.
+    fn message(&self, bytes: Vec<Bytes>) -> Result<Bytes, LogReadError> {
+        let [head, columns @ ..] = bytes.as_slice() else { return Err(internal("a chunk has no bytes")) };
+        if self.chunk().columns.is_empty() {
+            return match self.sources.len() == self.stored.columns().len() {
+                true => Ok(head.clone()),
+                false => ipc::project_message(head, self.stored.arrow(), &self.sources).map_err(internal),
+            };
+        }
+        let layout = Layout::parse(head, self.stored.arrow()).map_err(internal)?;
+        let projection = ipc::project(&layout, &self.sources).map_err(internal)?;
+        let body: usize = columns.iter().map(Bytes::len).sum();
+        let mut message = Vec::with_capacity(projection.metadata.len() + body);
+        message.extend_from_slice(&projection.metadata);
+        for column in columns {
+            message.extend_from_slice(column);
+        }
+        Ok(message.into())
+    }
+
+    fn decode(&self, bytes: Vec<Bytes>) -> Result<RecordBatch, LogReadError> {
+        let message = self.message(bytes)?;
+        let schema = Arc::new(self.stored.arrow().project(&self.sources).map_err(internal)?);
+        ipc::decode(&message, &schema, MAX_RAW).map_err(internal)
+    }
+
+    /// Filters, orders and converts what was decoded, and adds the system columns.
+    fn select(&self, chunk: RecordBatch, request: &LogRead<'_>) -> Result<Option<Got>, LogReadError> {
+        let first = self.first(request.offset);
+        let skip = (first.0 - self.chunk().base_offset) as usize;
+        let end = request.until.map_or(self.chunk().end(), |until| self.chunk().end().min(until));
+        let chunk = chunk.slice(skip, (end.0 - first.0) as usize);
+        let sources = |read: &ReadAs| -> Result<RecordBatch, LogReadError> {
+            let place =
+                |s: &usize| self.sources.binary_search(s).map_err(|_| internal("a column was not read"));
+            let places = read.sources().iter().map(place).collect::<Result<Vec<_>, _>>()?;
+            read.apply(&chunk.project(&places).map_err(internal)?).map_err(internal)
+        };
+        let mut rows = sources(&self.read_as)?;
+        if !request.system.is_empty() {
+            let system = SystemColumns { chunk: self.chunk(), first, table: request.table };
+            rows = system.append(rows, &request.system).map_err(internal)?;
+        }
+        let mut matching = None;
+        if let (Some(filter), Some(filter_as)) = (request.filter, &self.filter_as) {
+            let mask = filter.evaluate(&sources(filter_as)?).map_err(internal)?;
+            // A row whose condition is null does not match.
+            let mask = if mask.null_count() > 0 { prep_null_mask_filter(&mask) } else { mask };
+            rows = filter_record_batch(&rows, &mask).map_err(internal)?;
+            matching = Some(mask);
+        }
+        Ok((rows.num_rows() > 0).then_some(Got { piece: Piece::Batch(rows), matching }))
+    }
+}
