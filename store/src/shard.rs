@@ -90,7 +90,7 @@ impl Shard {
     /// If the caller goes away the part may still be written; its producer finds out by sending it again.
     pub async fn append(&self, part: Part) -> Result<Appended, AppendError> {
         let context = &self.shared.context;
-        let raw = part.rows.get_array_memory_size();
+        let raw = part.raw_bytes();
         if raw > context.settings.object_bytes {
             return Err(AppendError::TooLarge { bytes: raw, limit: context.settings.object_bytes });
         }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use arrow::array::RecordBatch;
+use arrow::array::{Array, ArrayRef, RecordBatch};
 use wadi_model::options::LogCompression;
 use wadi_model::{Bucket, ErrorKind, Fault, Offset, SchemaId};
 
@@ -20,6 +20,18 @@ pub struct Part {
     pub rows: RecordBatch,
     /// Who sent it, if a retry is to find it again.
     pub stamp: Option<Stamp>,
+}
+
+impl Part {
+    /// Bytes of the rows themselves. Columns may share one buffer, such as the body that they came in; counting buffers
+    /// would count it once for each.
+    pub(super) fn raw_bytes(&self) -> usize {
+        let size = |column: &ArrayRef| {
+            let data = column.to_data();
+            data.get_slice_memory_size().unwrap_or_else(|_| data.get_array_memory_size())
+        };
+        self.rows.columns().iter().map(size).sum()
+    }
 }
 
 /// The mark by which a request is known again.
