@@ -66,7 +66,9 @@ pub async fn tail(
     let wanted = Wanted { columns: parameters.text("columns"), filter: parameters.text("filter") };
     let selection = wanted.selection(&table)?;
     let resumed = headers.get("last-event-id").and_then(|v| v.to_str().ok()).map(str::to_owned);
-    let from = resumed.or_else(|| parameters.text("from")).unwrap_or_else(|| "latest".to_owned());
+    // Clients that come back send the URL that they began with, too.
+    let given = parameters.text("from");
+    let from = resumed.or(given).unwrap_or_else(|| "latest".to_owned());
     parameters.finish()?;
     let cursor = start(&gateway, &table, &from).await?;
     let rows = Rows { gateway, table, wanted, selection, cursor, format };
@@ -137,6 +139,9 @@ impl Rows {
                 for bucket in 0..self.cursor.offsets.len() {
                     match self.round(bucket).await {
                         Ok(round) => {
+                            if round.changed {
+                                writer = Writer::new(self.format, &self.selection.schema);
+                            }
                             behind |= round.behind;
                             waiting.extend(round.changes);
                             for piece in &round.pieces {
@@ -184,16 +189,16 @@ impl Rows {
             Ok(answer) => {
                 self.cursor.offsets[bucket] = answer.next_offset;
                 let behind = answer.next_offset < answer.bounds.high_watermark;
-                Ok(Round { pieces: answer.pieces, behind, changes: Some(changes) })
+                Ok(Round { pieces: answer.pieces, behind, changed: false, changes: Some(changes) })
             }
             // The shard has moved, or rows of a later schema version have come: look again.
             Err(LogReadError::NotOwned | LogReadError::Unavailable(_)) => {
                 tokio::time::sleep(Duration::from_millis(50)).await;
-                self.refresh().map_err(|end| match end {
+                let changed = self.refresh().map_err(|end| match end {
                     End::Failed(problem) => problem,
                     End::Changed => Problem::new(ErrorKind::Gone, "table_changed", end.to_string()),
                 })?;
-                Ok(Round { pieces: Vec::new(), behind: true, changes: None })
+                Ok(Round { pieces: Vec::new(), behind: true, changed, changes: None })
             }
             Err(error) => Err(error.into()),
         }
@@ -236,6 +241,8 @@ struct Round {
     pieces: Vec<Piece>,
     /// Whether the bucket has more.
     behind: bool,
+    /// Whether the next rows have other columns than those before.
+    changed: bool,
     changes: Option<watch::Receiver<LogSeq>>,
 }
 
