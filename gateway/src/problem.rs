@@ -65,7 +65,11 @@ fn status_of(kind: ErrorKind) -> StatusCode {
 impl Problem {
     /// A problem by kind, code and message.
     pub fn new(kind: ErrorKind, code: &str, detail: impl Into<String>) -> Problem {
-        let status = if code == "not_acceptable" { StatusCode::NOT_ACCEPTABLE } else { status_of(kind) };
+        let status = match code {
+            "not_acceptable" => StatusCode::NOT_ACCEPTABLE,
+            "method_not_allowed" => StatusCode::METHOD_NOT_ALLOWED,
+            _ => status_of(kind),
+        };
         let side_effects =
             if kind == ErrorKind::OutcomeUnknown { SideEffects::Unknown } else { SideEffects::None };
         Problem(Box::new(Members {
