@@ -20,6 +20,7 @@ use wadi_store::host::Host;
 
 use crate::api;
 use crate::config::Limits;
+use crate::drain::Rest;
 use crate::problem::Problem;
 use crate::request::RequestId;
 
@@ -123,8 +124,10 @@ async fn surround(State(gateway): State<Gateway>, mut request: Request, next: Ne
         path = request.uri().path(),
         traceparent = traceparent.get(..55).unwrap_or(traceparent)
     );
+    let rest = Rest::of(&mut request);
     let mut response = next.run(request).instrument(span).await;
     if let Some(problem) = response.extensions_mut().remove::<Problem>() {
+        rest.drain().await;
         let headers = std::mem::take(response.headers_mut());
         response = problem.respond(&id.0);
         for (name, value) in headers {

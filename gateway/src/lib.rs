@@ -8,6 +8,7 @@ pub mod api;
 pub mod app;
 pub mod body;
 pub mod config;
+mod drain;
 pub mod problem;
 pub mod request;
 pub mod rows;
