@@ -163,6 +163,7 @@ impl Catalog {
         created_at: i64,
     ) -> Result<Arc<Table>, CatalogError> {
         let name = TableName::new(database.clone(), &spec.name)?;
+        name.check_free()?;
         self.create_table_named(name, spec, created_at).await
     }
 

@@ -10,6 +10,9 @@ use crate::fault::{ErrorKind, Fault};
 /// Longest name of a database, table or partition, in bytes.
 pub const MAX_NAME: usize = 200;
 
+/// What the names of tables of rejected rows end with.
+const REJECTED: &str = "__rejected";
+
 /// A name that breaks the rules.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{what} name \"{}\" is not allowed: {why}", .name.escape_debug())]
@@ -107,7 +110,16 @@ impl TableName {
 
     /// The name of a system table of `database`, which users cannot choose (`__…` or `…__rejected`).
     pub fn rejected_of(&self) -> TableName {
-        TableName { database: self.database.clone(), table: format!("{}__rejected", self.table) }
+        TableName { database: self.database.clone(), table: format!("{}{REJECTED}", self.table) }
+    }
+
+    /// Checks that a user may choose this name for a new table.
+    pub fn check_free(&self) -> Result<(), InvalidName> {
+        if !self.table.ends_with(REJECTED) {
+            return Ok(());
+        }
+        let why = "names that end with \"__rejected\" belong to the rows that other tables rejected";
+        Err(InvalidName { what: "table", name: self.table.clone(), why })
     }
 
     /// The database.
