@@ -63,8 +63,7 @@ pub async fn start(config: GatewayConfig) -> Result<Server, StartError> {
     config.settings.validate()?;
     let env = Env::default();
     let objects = objects::open(&config.object_store, &config.s3)?;
-    let meta = open_meta(&config, &objects).await?;
-    let cluster = Cluster::open(objects.store.as_ref(), &objects.root, config.shards, &env).await?;
+    let (meta, cluster) = open_meta(&config, &objects, &env).await?;
     let listener = TcpListener::bind(config.listen)
         .await
         .map_err(|source| StartError::Listen { address: config.listen, source })?;
@@ -90,11 +89,18 @@ pub async fn start(config: GatewayConfig) -> Result<Server, StartError> {
     Ok(Server { address, host, meta, stop, serving })
 }
 
-async fn open_meta(config: &GatewayConfig, objects: &Objects) -> Result<Arc<dyn MetaStore>, MetaError> {
+async fn open_meta(
+    config: &GatewayConfig,
+    objects: &Objects,
+    env: &Env,
+) -> Result<(Arc<dyn MetaStore>, Cluster), StartError> {
+    let cluster = Cluster::open(objects.store.as_ref(), &objects.root, config.shards, env);
     match &config.meta {
         MetaConfig::Etcd { endpoints } => {
-            let prefix = format!("wadi/{}/", objects.root);
-            Ok(Arc::new(EtcdStore::connect(EtcdOptions::new(endpoints.clone(), prefix)).await?))
+            let cluster = cluster.await?;
+            // Clusters may share etcd; their roots may have the same name in different buckets.
+            let options = EtcdOptions::new(endpoints.clone(), format!("wadi/{}/", cluster.id));
+            Ok((Arc::new(EtcdStore::connect(options).await?), cluster))
         }
         MetaConfig::Embedded => {
             let path = format!("{}/meta", objects.root);
@@ -103,7 +109,9 @@ async fn open_meta(config: &GatewayConfig, objects: &Objects) -> Result<Arc<dyn 
                 None => Place::Remote,
             };
             let options = EmbeddedOptions::new(path.trim_start_matches('/'), place);
-            Ok(Arc::new(EmbeddedStore::open(objects.store.clone(), options).await?))
+            // First, as it locks the directory.
+            let meta = EmbeddedStore::open(objects.store.clone(), options).await?;
+            Ok((Arc::new(meta), cluster.await?))
         }
     }
 }
