@@ -1,7 +1,5 @@
 //! The real binary: exit codes, environment, what goes to stdout and what to stderr.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on must fail")]
-
 use std::path::Path;
 use std::process::{Command, Output};
 

@@ -1,0 +1,23 @@
+//! Black-box tests: the real binary, real HTTP, real etcd, real S3 servers, real faults.
+//!
+//! `harness` starts servers and speaks HTTP to them, `peers` starts etcd and the S3 servers, `load` writes with retries
+//! and afterwards compares what was acked with what is there. One crate, so that the binary's dependencies are linked
+//! once.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on must fail")]
+
+mod api;
+mod bad_arrow;
+mod bad_input;
+mod bad_requests;
+mod binary;
+mod evolve;
+mod formats;
+mod harness;
+mod load;
+mod peers;
+mod s3;
+mod sigkill;
+mod single_owner;
+mod tail;
+mod takeover_etcd;

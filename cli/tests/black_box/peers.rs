@@ -1,0 +1,187 @@
+//! Real servers beside Wadi: etcd, and S3 servers that hold conditional writes.
+
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use http::Method;
+use tempfile::TempDir;
+use tokio::time::{Instant, sleep};
+
+use crate::harness::{Api, PATIENCE, Process, send};
+
+/// What S3 servers without own users take as credentials.
+pub(crate) const CREDENTIALS: [(&str, &str); 2] =
+    [("AWS_ACCESS_KEY_ID", "test"), ("AWS_SECRET_ACCESS_KEY", "test-secret")];
+
+/// A server on loopback, with a directory of its own.
+#[derive(Debug)]
+pub(crate) struct Peer {
+    directory: TempDir,
+    program: PathBuf,
+    args: Vec<String>,
+    env: Vec<(String, String)>,
+    install: &'static str,
+    url: String,
+    process: Option<Process>,
+}
+
+impl Peer {
+    /// etcd of one member.
+    pub(crate) async fn etcd() -> Peer {
+        let directory = tempfile::tempdir().unwrap();
+        let [client, peer] = free_ports().map(|port| format!("http://127.0.0.1:{port}"));
+        let data = directory.path().join("etcd").display().to_string();
+        let cluster = format!("m={peer}");
+        let args = [
+            ["--data-dir", &data],
+            ["--listen-client-urls", &client],
+            ["--advertise-client-urls", &client],
+            ["--listen-peer-urls", &peer],
+            ["--initial-advertise-peer-urls", &peer],
+            ["--initial-cluster", &cluster],
+            ["--name", "m"],
+        ];
+        let mut args: Vec<String> = args.concat().into_iter().map(str::to_owned).collect();
+        args.push("--unsafe-no-fsync".to_owned());
+        let install = "the package etcd-server (`make tools`)";
+        let etcd = Peer {
+            directory,
+            program: "etcd".into(),
+            args,
+            env: Vec::new(),
+            install,
+            url: client,
+            process: None,
+        };
+        etcd.started("/health").await
+    }
+
+    /// ministack: light, keeps objects in memory.
+    pub(crate) async fn ministack() -> Peer {
+        let directory = tempfile::tempdir().unwrap();
+        let [port] = free_ports();
+        let state = directory.path().join("state").display().to_string();
+        let env =
+            [("BIND_HOST", "127.0.0.1".to_owned()), ("GATEWAY_PORT", port.to_string()), ("STATE_DIR", state)];
+        let peer = Peer {
+            directory,
+            program: of_environment("ministack"),
+            args: Vec::new(),
+            env: env.map(|(name, value)| (name.to_owned(), value)).to_vec(),
+            install: "the Python environment of the tests (`make tools`)",
+            url: format!("http://127.0.0.1:{port}"),
+            process: None,
+        };
+        peer.started("/").await.with_bucket().await
+    }
+
+    /// SeaweedFS: keeps objects on disk, so it may be killed.
+    pub(crate) async fn seaweedfs() -> Peer {
+        let directory = tempfile::tempdir().unwrap();
+        let data = directory.path().join("weed");
+        std::fs::create_dir(&data).unwrap();
+        let names = ["master", "filer", "volume", "admin", "s3", "s3.iceberg", "s3.lance"];
+        let ports: [u16; 7] = free_ports();
+        let flag = |(name, port): (&str, u16)| match name.split_once('.') {
+            Some((server, what)) => format!("-{server}.port.{what}={port}"),
+            None => format!("-{name}.port={port}"),
+        };
+        let mut args = vec!["-logtostderr=true".to_owned(), "mini".to_owned()];
+        args.push(format!("-dir={}", data.display()));
+        args.extend(
+            ["-ip=127.0.0.1", "-ip.bind=127.0.0.1", "-webdav=false", "-admin.ui=false"].map(str::to_owned),
+        );
+        args.extend(names.into_iter().zip(ports).map(flag));
+        let peer = Peer {
+            directory,
+            program: of_environment("weed"),
+            args,
+            env: Vec::new(),
+            install: "the Python environment of the tests (`make tools`)",
+            url: format!("http://127.0.0.1:{}", ports[4]),
+            process: None,
+        };
+        peer.started("/").await.with_bucket().await
+    }
+
+    pub(crate) fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// The flags of a server on `s3://wadi/<prefix>` at this peer.
+    pub(crate) fn s3_flags(&self, prefix: &str) -> String {
+        format!(
+            "--object-store s3://wadi/{prefix} --s3-endpoint {} --s3-region us-east-1 --s3-allow-http",
+            self.url
+        )
+    }
+
+    /// Starts it, the first time or after [`Peer::kill`], with what it had.
+    pub(crate) fn start(&mut self) {
+        let mut command = Command::new(&self.program);
+        command.args(&self.args).envs(self.env.iter().map(|(name, value)| (name, value)));
+        command.current_dir(self.directory.path());
+        let started = Process::start(&mut command, &self.directory.path().join("log"));
+        let process = started.unwrap_or_else(|e| {
+            panic!("{} does not start ({e}): install {}", self.program.display(), self.install)
+        });
+        self.process = Some(process);
+    }
+
+    pub(crate) fn kill(&mut self) {
+        self.process = None;
+    }
+
+    async fn started(mut self, path: &str) -> Peer {
+        self.start();
+        let api = Api::new(&self.url);
+        let deadline = Instant::now() + PATIENCE;
+        while send(api.request(Method::GET, path)).await.is_err() {
+            let ended = self.process.as_mut().and_then(Process::exit_code);
+            let log = || std::fs::read_to_string(self.directory.path().join("log")).unwrap_or_default();
+            assert!(ended.is_none() && Instant::now() < deadline, "{} {ended:?}\n{}", self.url, log());
+            sleep(Duration::from_millis(50)).await;
+        }
+        self
+    }
+
+    /// Makes the bucket `wadi`; the servers take requests without signature.
+    async fn with_bucket(self) -> Peer {
+        let api = Api::new(&self.url);
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let made = send(api.request(Method::PUT, "/wadi")).await;
+            if made.as_ref().is_ok_and(|answer| answer.status == 200) {
+                return self;
+            }
+            assert!(Instant::now() < deadline, "no bucket: {made:?}");
+            sleep(Duration::from_millis(100)).await;
+        }
+    }
+}
+
+/// A program of the project's Python environment.
+fn of_environment(name: &str) -> PathBuf {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    root.join(".venv/bin").join(name)
+}
+
+/// Ports below those that the system gives to others by itself, so that they stay free while a server is restarted;
+/// and low enough that port + 10000, which SeaweedFS takes too, is one.
+fn free_ports<const N: usize>() -> [u16; N] {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let base = std::process::id().wrapping_mul(97);
+    let is_free = |port: u16| TcpListener::bind(("127.0.0.1", port)).is_ok();
+    [(); N].map(|()| {
+        loop {
+            let number = base.wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed));
+            let port = 10_000 + (number % 12_000) as u16;
+            if is_free(port) && is_free(port + 10_000) {
+                break port;
+            }
+        }
+    })
+}

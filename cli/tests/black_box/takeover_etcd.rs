@@ -1,0 +1,125 @@
+//! Two gateways on one directory and one etcd: who was paused or killed loses its shards, and nothing is lost or
+//! doubled (F1, L1 to L4).
+//!
+//! A gateway that owns no shard answers no write yet: routing between gateways comes later.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use futures::future::{join, join_all};
+use rand::SeedableRng;
+use rand::rngs::StdRng;
+use tokio::sync::watch;
+use tokio::time::sleep;
+
+use crate::harness::{Server, Setup};
+use crate::load::{Load, Write, check, check_refusal, create_tables};
+use crate::peers::Peer;
+
+const SEED: u64 = 6;
+
+/// Two setups of gateways that share everything.
+fn gateways(etcd: &Peer, data: &tempfile::TempDir) -> [Setup; 2] {
+    let url = etcd.url();
+    let flags = format!(
+        "--object-store file://{} --meta etcd --etcd-endpoints {url} --lease-ttl 6s --shards 4",
+        data.path().display()
+    );
+    [Setup::gateway(&flags), Setup::gateway(&flags)]
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_paused_owner_acks_nothing_when_it_wakes() {
+    let (etcd, data) = (Peer::etcd().await, tempfile::tempdir().unwrap());
+    let [first, second] = gateways(&etcd, &data);
+    let first = first.ready().await;
+    let tables = create_tables(&first.api, 2).await;
+    let second = second.listening().await;
+
+    let urls = watch::Sender::new(first.api.url.clone());
+    let stop = AtomicBool::new(false);
+    let load = Load { urls: urls.subscribe(), stop: &stop, give_up: 0, pause: Duration::from_millis(5) };
+    let producers = (0..4).map(|n| load.produce(&tables[n % 2], NAMES[n], SEED + n as u64));
+    let chaos = async {
+        sleep(Duration::from_secs(1)).await;
+        // Some requests of the load are anywhere between arrival and ack now.
+        first.process.signal("STOP");
+        let paused = while_paused(&first, &second, &tables, &urls).await;
+        stop.store(true, Ordering::Relaxed);
+        paused
+    };
+    let (loaded, mut paused) = join(join_all(producers), chaos).await;
+
+    // Awake, it owns nothing: it says so, or it is the owner again and answers as one.
+    let mut random = StdRng::seed_from_u64(SEED);
+    let mut late = Write::new(&tables[0], "late", 0, &mut random);
+    let answer = late.send(&first.api).await.unwrap();
+    if answer.status != 200 {
+        check_refusal(&answer);
+    }
+    let read = first.api.get(&format!("{}/log?bucket=0", tables[0])).await;
+    assert!(read.status == 200 || read.status == 503 && read.problem()["retryable"] == true, "{read:?}");
+
+    // What it did not ack is sent to the new owner, under the same numbers.
+    late.complete(&second.api).await;
+    for write in &mut paused {
+        write.complete(&second.api).await;
+    }
+    let writes = [loaded.concat(), paused, vec![late]].concat();
+    check(&second.api, &writes).await;
+}
+
+const NAMES: [&str; 4] = ["a", "b", "c", "d"];
+
+/// Sends requests to the paused gateway, lets the second take over and write, and wakes the first. Gives the requests
+/// back with what the first said to them.
+async fn while_paused(
+    first: &Server,
+    second: &Server,
+    tables: &[String],
+    urls: &watch::Sender<String>,
+) -> Vec<Write> {
+    let mut random = StdRng::seed_from_u64(SEED);
+    let mut paused: Vec<Write> =
+        (0..20).map(|n| Write::new(&tables[n % 2], &format!("paused-{n}"), 0, &mut random)).collect();
+    let sending = join_all(paused.iter_mut().map(|write| write.send(&first.api)));
+    let elsewhere = async {
+        second.api.until_ready().await;
+        urls.send_replace(second.api.url.clone());
+        sleep(Duration::from_secs(1)).await;
+        first.process.signal("CONT");
+    };
+    let (answers, ()) = join(sending, elsewhere).await;
+    for answer in answers.into_iter().flatten().filter(|answer| answer.status != 200) {
+        check_refusal(&answer);
+    }
+    paused
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn another_gateway_serves_when_the_owner_is_killed() {
+    let (etcd, data) = (Peer::etcd().await, tempfile::tempdir().unwrap());
+    let setups = gateways(&etcd, &data);
+    let mut owner = setups[0].ready().await;
+    let tables = create_tables(&owner.api, 2).await;
+    let urls = watch::Sender::new(owner.api.url.clone());
+    let stop = AtomicBool::new(false);
+    let load = Load { urls: urls.subscribe(), stop: &stop, give_up: 10, pause: Duration::from_millis(5) };
+    let producers = (0..4).map(|n| load.produce(&tables[n % 2], NAMES[n], SEED + n as u64));
+    let chaos = async {
+        // There and back again.
+        for round in 1..=2 {
+            let mut other = setups[round % 2].listening().await;
+            sleep(Duration::from_millis(500)).await;
+            owner.process.kill();
+            other.api.until_ready().await;
+            urls.send_replace(other.api.url.clone());
+            std::mem::swap(&mut owner, &mut other);
+        }
+        sleep(Duration::from_secs(1)).await;
+        stop.store(true, Ordering::Relaxed);
+        owner
+    };
+    let (writes, owner) = join(join_all(producers), chaos).await;
+    check(&owner.api, &writes.concat()).await;
+}
