@@ -12,7 +12,7 @@ use rand::rngs::StdRng;
 use tokio::sync::watch;
 use tokio::time::sleep;
 
-use crate::harness::{Server, Setup};
+use crate::harness::{Answer, Server, Setup};
 use crate::load::{Load, Write, check, check_refusal, create_tables};
 use crate::peers::Peer;
 
@@ -50,15 +50,20 @@ async fn a_paused_owner_acks_nothing_when_it_wakes() {
     };
     let (loaded, mut paused) = join(join_all(producers), chaos).await;
 
-    // Awake, it owns nothing: it says so, or it is the owner again and answers as one.
+    // Awake, it owns nothing and says so, or it is the owner again and answers as one: with all that was acked.
     let mut random = StdRng::seed_from_u64(SEED);
     let mut late = Write::new(&tables[0], "late", 0, &mut random);
-    let answer = late.send(&first.api).await.unwrap();
-    if answer.status != 200 {
-        check_refusal(&answer);
+    let log = format!("{}/log?bucket=0", tables[0]);
+    let acked = high_watermark(&second.api.get(&log).await.expect(200));
+    let (write, read) = join(late.send(&first.api), first.api.get(&log)).await;
+    match write.unwrap() {
+        answer if answer.status == 200 => {}
+        answer => check_refusal(&answer),
     }
-    let read = first.api.get(&format!("{}/log?bucket=0", tables[0])).await;
-    assert!(read.status == 200 || read.status == 503 && read.problem()["retryable"] == true, "{read:?}");
+    match read.status {
+        200 => assert!(high_watermark(&read) >= acked, "a stale read: {read:?}"),
+        _ => assert!(read.status == 503 && read.problem()["retryable"] == true, "{read:?}"),
+    }
 
     // What it did not ack is sent to the new owner, under the same numbers.
     late.complete(&second.api).await;
@@ -67,6 +72,10 @@ async fn a_paused_owner_acks_nothing_when_it_wakes() {
     }
     let writes = [loaded.concat(), paused, vec![late]].concat();
     check(&second.api, &writes).await;
+}
+
+fn high_watermark(answer: &Answer) -> u64 {
+    answer.header("wadi-high-watermark").parse().unwrap()
 }
 
 const NAMES: [&str; 4] = ["a", "b", "c", "d"];
