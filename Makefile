@@ -22,6 +22,7 @@ lint:
 
 unit: ## Unit tests, property tests, the takeover model, some dozens of simulation seeds.
 	$(CARGO) test --locked --workspace --lib --bins
+	$(CARGO) test --locked --workspace --doc
 
 integration: ## Conformance suites and black-box tests against real servers.
 	$(CARGO) test --locked --workspace --test '*'
