@@ -149,7 +149,7 @@ pub(crate) struct ServerFlags {
     #[arg(long, env = "WADI_LOG_FORMAT", value_enum)]
     #[serde(skip_serializing_if = "Option::is_none")]
     log_format: Option<LogFormat>,
-    /// What is logged: error, warn, info, debug, trace, or by module (`info,wadi_store=debug`) [default: info].
+    /// What is logged: error, warn, info, debug, trace, or by module (`info,wadi_store=debug`) [default: info,slatedb=warn].
     #[arg(long, env = "WADI_LOG_LEVEL", value_name = "FILTER")]
     #[serde(skip_serializing_if = "Option::is_none")]
     log_level: Option<String>,
@@ -206,7 +206,7 @@ impl ServerConfig {
             linger: None,
             lease_ttl: Duration::from_secs(10),
             log_format: if dev { LogFormat::Text } else { LogFormat::Json },
-            log_level: "info".to_owned(),
+            log_level: "info,slatedb=warn".to_owned(),
         }
     }
 

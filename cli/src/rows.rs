@@ -3,11 +3,10 @@
 use std::io::Write;
 
 use arrow::array::RecordBatch;
-use arrow::csv;
-use arrow::json;
-use arrow::util::display::{ArrayFormatter, FormatOptions};
 use clap::ValueEnum;
 use comfy_table::Table;
+use serde_json::{Map, Value};
+use wadi_gateway::body::write::{JsonRows, csv_header, csv_rows};
 
 use crate::failure::Failure;
 use crate::output;
@@ -60,40 +59,44 @@ impl<W: Write> RowPrinter<W> {
     }
 
     fn collect(&mut self, batch: &RecordBatch) -> Result<(), Failure> {
-        let options = FormatOptions::default();
-        let formatters = batch.columns().iter().map(|c| ArrayFormatter::try_new(c.as_ref(), &options));
-        let formatters = formatters.collect::<Result<Vec<_>, _>>()?;
-        let header = || output::table(batch.schema_ref().fields().iter().map(|f| f.name().clone()));
-        let table = self.table.get_or_insert_with(header);
-        for row in 0..batch.num_rows() {
-            let cells = formatters.iter().map(|f| f.value(row).try_to_string());
-            table.add_row(cells.collect::<Result<Vec<_>, _>>()?);
+        let names: Vec<String> = batch.schema_ref().fields().iter().map(|f| f.name().clone()).collect();
+        let rows = spelled(JsonRows::new(batch))?;
+        let table = self.table.get_or_insert_with(|| output::table(names.clone()));
+        for row in 0..rows.len() {
+            let mut json = Vec::new();
+            rows.write_row(row, &mut json);
+            let values: Map<String, Value> = spelled(serde_json::from_slice(&json))?;
+            table.add_row(names.iter().map(|name| values.get(name).map(output::cell).unwrap_or_default()));
         }
         Ok(())
     }
 
     fn csv(&mut self, batch: &RecordBatch) -> Result<(), Failure> {
-        if let Some(field) = batch.schema_ref().fields().iter().find(|f| f.data_type().is_nested()) {
-            let message = format!("column \"{}\" is nested and does not fit into CSV", field.name());
-            return Err(Failure::usage(message).hint("use --format ndjson, or leave it out with --columns"));
+        let mut out = Vec::new();
+        if self.rows == 0 {
+            csv_header(batch.schema_ref(), &mut out);
         }
-        let mut writer = csv::WriterBuilder::new().with_header(self.rows == 0).build(&mut self.out);
-        Ok(writer.write(batch)?)
+        spelled(csv_rows(batch, &mut out))?;
+        self.out.write_all(&out).map_err(|e| Failure::output(&e))
     }
 
     fn ndjson(&mut self, batch: &RecordBatch) -> Result<(), Failure> {
-        let builder = json::WriterBuilder::new().with_explicit_nulls(true);
-        let mut writer = builder.build::<_, json::writer::LineDelimited>(&mut self.out);
-        writer.write(batch)?;
-        Ok(writer.finish()?)
+        let mut out = Vec::new();
+        spelled(JsonRows::new(batch))?.write_lines(&mut out);
+        self.out.write_all(&out).map_err(|e| Failure::output(&e))
     }
+}
+
+/// What the server's own writers make of rows, so that what is printed is what a request would read back.
+fn spelled<T>(written: Result<T, impl std::fmt::Display>) -> Result<T, Failure> {
+    written.map_err(|e| Failure::new(format!("rows cannot be printed: {e}")))
 }
 
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
 
-    use arrow::array::{ArrayRef, Int64Array, StringArray};
+    use arrow::array::{ArrayRef, BinaryArray, Int64Array, StringArray, TimestampMillisecondArray};
 
     use super::*;
 
@@ -126,5 +129,20 @@ mod tests {
         let shown = printed(RowFormat::Table);
         assert!(shown.contains("name") && shown.contains("a,b"), "{shown}");
         assert_eq!(shown.lines().filter(|l| l.contains('2')).count(), 2, "{shown}");
+    }
+
+    #[test]
+    fn instants_and_bytes_are_spelled_as_requests_spell_them() {
+        let at: ArrayRef = Arc::new(TimestampMillisecondArray::from(vec![0]).with_timezone("UTC"));
+        let bytes: ArrayRef = Arc::new(BinaryArray::from(vec![[0u8, 255].as_slice()]));
+        let batch = RecordBatch::try_from_iter([("at", at), ("b", bytes)]).unwrap();
+        for format in [RowFormat::Table, RowFormat::Csv, RowFormat::Ndjson] {
+            let mut out = Vec::new();
+            let mut printer = RowPrinter::new(format, &mut out);
+            printer.print(&batch).unwrap();
+            printer.finish().unwrap();
+            let shown = String::from_utf8(out).unwrap();
+            assert!(shown.contains("1970-01-01T00:00:00.000Z") && shown.contains("AP8="), "{shown}");
+        }
     }
 }

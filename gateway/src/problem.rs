@@ -94,6 +94,14 @@ impl Problem {
         self
     }
 
+    /// With a part that is done, if nothing worse is said already.
+    pub fn at_least_partial(mut self) -> Problem {
+        if self.0.side_effects == SideEffects::None {
+            self.0.side_effects = SideEffects::Partial;
+        }
+        self
+    }
+
     /// With rejected rows.
     pub fn rows(mut self, told: Vec<RowError>, total: u64) -> Problem {
         (self.0.errors, self.0.errors_total) = (told, Some(total));

@@ -15,7 +15,7 @@ use wadi_model::bucketing::bucket_of_producer;
 use wadi_model::options::LogCompression;
 use wadi_model::split::split;
 use wadi_model::{Bucket, ErrorKind, Fault, SchemaId, Table};
-use wadi_store::shard::{AppendError, Appended, Part, Stamp};
+use wadi_store::shard::{AppendError, Appended, Part, Stamp, raw_bytes};
 
 use crate::app::Gateway;
 use crate::problem::{Problem, SideEffects};
@@ -52,6 +52,11 @@ pub async fn write(
     }
     let parts = parts(gateway, table, rows, stamp.as_ref()).await?;
     let (schema, compression) = (table.schema().id(), table.options.compression());
+    // Judged before any part is sent, so that a request that can never be whole is refused whole.
+    let limit = gateway.host().context().settings.object_bytes;
+    if let Some(bytes) = parts.iter().map(|(_, rows)| raw_bytes(rows)).find(|bytes| *bytes > limit) {
+        return Err(AppendError::TooLarge { bytes, limit }.into());
+    }
     let outcomes = join_all(parts.into_iter().map(|(bucket, rows)| {
         let part = Sending { bucket: table.bucket(bucket), schema, compression, rows, stamp: stamp.clone() };
         part.send(gateway)
@@ -166,6 +171,10 @@ fn combine(outcomes: Vec<(Bucket, Result<Appended, Failed>)>) -> Result<Written,
     }
     if written.offsets.is_empty() {
         return Err(problem_of(worst));
+    }
+    if !fault.kind().is_retryable() {
+        // Sending it again would not complete it.
+        return Err(problem_of(worst).side_effects(SideEffects::Partial).with("offsets", written.offsets));
     }
     let detail = format!(
         "the rows of {} bucket(s) are written, those of bucket {} are not: {fault}; send the same request with the \

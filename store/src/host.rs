@@ -145,10 +145,15 @@ impl Host {
         let mut moved = self.inner.moved.subscribe();
         loop {
             moved.borrow_and_update();
-            let note = match self.inner.places.read().get(&id) {
-                Some(Place::Open(shard)) if !shard.has_ended() => return Ok(shard.clone()),
-                Some(Place::Closed(note)) => note.clone(),
+            let place = self.inner.places.read().get(&id).cloned();
+            let note = match place {
+                // Whoever asks for a shard will read or write it, so the lease is made sure of here.
+                Some(Place::Open(shard)) if !shard.has_ended() => match shard.claim().hold().await {
+                    true => return Ok(shard),
+                    false => "its lease has run out".to_owned(),
+                },
                 Some(Place::Open(_)) => "it has just ended".to_owned(),
+                Some(Place::Closed(note)) => note,
                 None => "there is no such shard".to_owned(),
             };
             match tokio::time::timeout_at(deadline, moved.changed()).await {
@@ -223,7 +228,7 @@ async fn live(inner: Arc<Inner>) {
             Err(error) => {
                 if error.kind() == MetaErrorKind::Fenced {
                     inner.fenced.send_replace(Some(error.to_string()));
-                    return;
+                    break;
                 }
                 tracing::warn!(%error, "no session; trying again");
                 sleep(PAUSE).await;
@@ -329,7 +334,11 @@ async fn serve(inner: &Inner, claim: &Claim) -> String {
             shard.ended().await
         }
         () = inner.until_stopping() => {
-            shard.release().await;
+            tokio::select! {
+                biased;
+                () = shard.release() => {}
+                () = claim.session().lost() => shard.abandon("the session was lost while it was released").await,
+            }
             shard.ended().await
         }
     };

@@ -19,7 +19,7 @@ use crate::context::Context;
 use actor::Command;
 use view::View;
 
-pub use part::{AppendError, Appended, Part, Stamp};
+pub use part::{AppendError, Appended, Part, Stamp, raw_bytes};
 pub use read::{LogAnswer, LogRead, LogReadError, Piece};
 pub use takeover::{TakeoverError, take_over};
 pub use view::Bounds;
@@ -90,7 +90,7 @@ impl Shard {
     /// If the caller goes away the part may still be written; its producer finds out by sending it again.
     pub async fn append(&self, part: Part) -> Result<Appended, AppendError> {
         let context = &self.shared.context;
-        let raw = part.raw_bytes();
+        let raw = raw_bytes(&part.rows);
         if raw > context.settings.object_bytes {
             return Err(AppendError::TooLarge { bytes: raw, limit: context.settings.object_bytes });
         }

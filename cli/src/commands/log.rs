@@ -29,7 +29,7 @@ pub(crate) struct LogArgs {
     #[arg(long, env = "WADI_COLUMNS", value_delimiter = ',')]
     columns: Vec<String>,
     /// Only rows for which this holds.
-    #[arg(long, env = "WADI_FILTER")]
+    #[arg(long, env = "WADI_FILTER", allow_hyphen_values = true)]
     filter: Option<String>,
     /// At most so many rows.
     #[arg(long, env = "WADI_LIMIT", default_value_t = 100)]

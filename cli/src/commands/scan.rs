@@ -23,7 +23,7 @@ pub(crate) struct ScanArgs {
     #[arg(long, env = "WADI_COLUMNS", value_delimiter = ',')]
     columns: Vec<String>,
     /// Only rows for which this holds: `carrier = 'UA' and dep_delay > 60`.
-    #[arg(long, env = "WADI_FILTER")]
+    #[arg(long, env = "WADI_FILTER", allow_hyphen_values = true)]
     filter: Option<String>,
     /// At most so many rows [default: 100 as a table, else all].
     #[arg(long, env = "WADI_LIMIT")]

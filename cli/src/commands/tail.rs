@@ -22,7 +22,7 @@ pub(crate) struct TailArgs {
     #[arg(long, env = "WADI_COLUMNS", value_delimiter = ',')]
     columns: Vec<String>,
     /// Only rows for which this holds.
-    #[arg(long, env = "WADI_FILTER")]
+    #[arg(long, env = "WADI_FILTER", allow_hyphen_values = true)]
     filter: Option<String>,
     /// End after so many rows.
     #[arg(long, env = "WADI_LIMIT")]

@@ -1,5 +1,7 @@
 //! `POST …/append`: adds rows to a log table.
 
+use std::sync::Arc;
+
 use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
@@ -13,22 +15,17 @@ use wadi_store::context::Share;
 use wadi_store::shard::Stamp;
 
 use crate::app::Gateway;
-use crate::body::encoding::{Encoding, ReceiveLimits, receive};
-use crate::body::{self, BodyFormat, BodyLimits, Decoded};
+use crate::body::encoding::{Encoding, ReceiveLimits, Room, receive};
+use crate::body::{self, BodyError, BodyFormat, BodyLimits, Decoded};
 use crate::problem::Problem;
 use crate::request::{Parameters, RequestId, TablePath};
 use crate::write::{self, Written, WrittenRange};
+use rejected::Rejected;
 
 mod rejected;
 mod stamp;
 
 const SERVER_TIMING: HeaderName = HeaderName::from_static("server-timing");
-
-/// Bytes of memory that a body without declared length is taken to need.
-const UNDECLARED: usize = 8 << 20;
-
-/// How much larger compressed bodies are taken to become.
-const GROWTH: usize = 4;
 
 /// What to do with rows that do not fit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -97,35 +94,55 @@ pub async fn append(
     let (decoded, bytes) = decode(&gateway, &table, format, bytes).await?;
     let decoding = began.elapsed();
 
-    let stamp = mark.map(|mark| mark.stamp(fingerprint));
-    if !decoded.rejects.is_empty() {
-        match on_error {
-            OnError::Fail => return Err(rows_rejected(&decoded)),
-            OnError::Skip => {}
-            OnError::Dlq => {
-                let rows =
-                    rejected::Rejected { decoded: &decoded, body: &bytes, format, request_id: &request_id };
-                rows.write(&gateway, &table, stamp.clone()).await?;
-            }
-        }
+    if on_error == OnError::Fail && !decoded.rejects.is_empty() {
+        return Err(rows_rejected(&decoded));
     }
-    drop(bytes);
-    let (rows, rejects) = (decoded.batch.num_rows() as u64, decoded.rejects);
-    let written = write_rows(&gateway, &table, decoded.batch, stamp).await?;
+    let request = Decided { table, decoded, body: bytes, format, on_error, request_id: request_id.clone() };
+    let (rows, rejects, written) = request.write(&gateway, mark.map(|mark| mark.stamp(fingerprint))).await?;
     Ok(answer(request_id, rows, rejects, written, decoding))
 }
 
-async fn write_rows(
-    gateway: &Gateway,
-    table: &Table,
-    rows: arrow::array::RecordBatch,
-    stamp: Option<Stamp>,
-) -> Result<Written, Problem> {
-    // The write goes on if the client leaves: half of a request must not depend on a connection.
-    let (gateway, table) = (gateway.clone(), table.clone());
-    let work = async move { write::write(&gateway, &table, rows, stamp).await };
-    let done = wadi_store::task::spawn(work).await;
-    done.unwrap_or_else(|e| Err(Problem::new(ErrorKind::Internal, "internal", e.to_string())))
+/// A decoded request on its way to the shards.
+struct Decided {
+    table: Arc<Table>,
+    decoded: Decoded,
+    body: Bytes,
+    format: BodyFormat,
+    on_error: OnError,
+    request_id: String,
+}
+
+impl Decided {
+    /// Writes it, also if the client leaves: half of a request must not depend on a connection.
+    async fn write(
+        self,
+        gateway: &Gateway,
+        stamp: Option<Stamp>,
+    ) -> Result<(u64, Rejects, Written), Problem> {
+        let gateway = gateway.clone();
+        let done = wadi_store::task::spawn(async move { self.write_all(&gateway, stamp).await }).await;
+        done.unwrap_or_else(|e| Err(Problem::new(ErrorKind::Internal, "internal", e.to_string())))
+    }
+
+    async fn write_all(
+        self,
+        gateway: &Gateway,
+        stamp: Option<Stamp>,
+    ) -> Result<(u64, Rejects, Written), Problem> {
+        let with_rejects = self.on_error == OnError::Dlq && !self.decoded.rejects.is_empty();
+        if with_rejects {
+            let (decoded, request_id) = (&self.decoded, self.request_id.as_str());
+            let rows = Rejected { decoded, body: &self.body, format: self.format, request_id };
+            rows.write(gateway, &self.table, stamp.clone()).await?;
+        }
+        drop(self.body);
+        let (rows, rejects) = (self.decoded.batch.num_rows() as u64, self.decoded.rejects);
+        match write::write(gateway, &self.table, self.decoded.batch, stamp).await {
+            Ok(written) => Ok((rows, rejects, written)),
+            Err(problem) if with_rejects => Err(problem.at_least_partial()),
+            Err(problem) => Err(problem),
+        }
+    }
 }
 
 fn format_of(headers: &HeaderMap) -> Result<BodyFormat, Problem> {
@@ -133,26 +150,23 @@ fn format_of(headers: &HeaderMap) -> Result<BodyFormat, Problem> {
     BodyFormat::of(given).map_err(Problem::from)
 }
 
-/// Receives the body, with a share of the memory for bodies that is held until the request ends.
+/// Receives the body, with shares of the memory for bodies that are held until the request ends.
 async fn take_body(
     gateway: &Gateway,
     headers: &HeaderMap,
     body: axum::body::Body,
-) -> Result<(Bytes, Share), Problem> {
+) -> Result<(Bytes, Vec<Share>), Problem> {
     let limits = gateway.limits();
     let given = headers.get(header::CONTENT_ENCODING).map(|v| v.to_str().unwrap_or("unreadable"));
     let encoding = Encoding::of(given)?;
-    let declared =
-        headers.get(header::CONTENT_LENGTH).and_then(|v| v.to_str().ok()).and_then(|v| v.parse().ok());
-    let growth = if encoding == Encoding::Identity { 1 } else { GROWTH };
-    let expected = declared.unwrap_or(UNDECLARED).saturating_mul(growth).min(limits.body_decoded);
-    let share = gateway.bodies().try_take(expected).ok_or_else(|| {
-        let detail = "too many requests bring rows at once; send it again in a moment";
-        Problem::new(ErrorKind::Overloaded, "overloaded", detail)
-    })?;
+    let mut room = Room::within(gateway.bodies());
     let receive_limits = ReceiveLimits { max_sent: limits.body_sent, max_decoded: limits.body_decoded };
-    let received = receive(body, encoding, receive_limits).await?;
-    Ok((received.bytes, share))
+    let received = receive(body, encoding, receive_limits, &mut room).await?;
+    // The columns that it becomes take about as much again.
+    if !room.grow(received.bytes.len()) {
+        return Err(BodyError::Overloaded.into());
+    }
+    Ok((received.bytes, room.into_shares()))
 }
 
 async fn decode(

@@ -21,6 +21,9 @@ const MAX_ROWS: u64 = 100_000;
 /// Most rows of one answer.
 const MOST_ROWS: u64 = 10_000_000;
 
+/// Before a shard that has just moved is looked for again.
+pub(super) const AGAIN: std::time::Duration = std::time::Duration::from_millis(20);
+
 const FORMATS: [AnswerFormat; 4] =
     [AnswerFormat::Json, AnswerFormat::ArrowStream, AnswerFormat::Ndjson, AnswerFormat::Csv];
 
@@ -69,8 +72,8 @@ pub async fn log(
     let bucket = bucket_of(&mut parameters, &table)?;
     let offset = Offset(parameters.number("offset", 0, u64::MAX)?);
     let most = gateway.limits().read_bytes as u64;
-    let max_bytes = parameters.number("max_bytes", most, most)? as usize;
-    let max_rows = parameters.number("max_rows", MAX_ROWS, MOST_ROWS)? as usize;
+    let max_bytes = parameters.number("max_bytes", most, most)?.max(1) as usize;
+    let max_rows = parameters.number("max_rows", MAX_ROWS, MOST_ROWS)?.max(1) as usize;
     let wait = parameters.number("wait_ms", 0, gateway.limits().wait.as_millis() as u64)?;
     parameters.finish()?;
 
@@ -158,6 +161,7 @@ impl Read<'_> {
             let answer = match self.once(&shard, offset).await {
                 // The shard has just moved; look for it again.
                 Err(LogReadError::NotOwned) if Instant::now() < deadline + gateway.limits().patience => {
+                    tokio::time::sleep(AGAIN).await;
                     continue;
                 }
                 answer => answer.map_err(out_of_range)?,
@@ -170,6 +174,8 @@ impl Read<'_> {
             if offset < answer.bounds.high_watermark {
                 continue;
             }
+            // Our own handle would keep the channel open.
+            drop(shard);
             // A closed channel means that the shard has ended; the next round finds its successor.
             let _ = tokio::time::timeout_at(deadline, changes.changed()).await;
         }

@@ -15,7 +15,7 @@ use http::{HeaderMap, HeaderValue, header};
 use wadi_model::{Offset, Table};
 use wadi_store::shard::{LogReadError, Piece};
 
-use super::log::{Read, answer_format};
+use super::log::{AGAIN, Read, answer_format};
 use crate::app::Gateway;
 use crate::body::AnswerFormat;
 use crate::problem::Problem;
@@ -112,7 +112,10 @@ impl Rows {
                 self.gateway.host().shard_of(&table.bucket(bucket), self.gateway.limits().patience).await?;
             match read.once(&shard, offset).await {
                 Ok(answer) => return Ok((answer.pieces, answer.next_offset)),
-                Err(LogReadError::NotOwned) if tries < 50 => tries += 1,
+                Err(LogReadError::NotOwned) if tries < 500 => {
+                    tries += 1;
+                    tokio::time::sleep(AGAIN).await;
+                }
                 Err(error) => return Err(error.into()),
             }
         }

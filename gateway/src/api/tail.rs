@@ -16,10 +16,11 @@ use futures::future::select_all;
 use futures::{FutureExt, Stream};
 use http::{HeaderMap, HeaderValue, header};
 use tokio::sync::watch;
+use tokio::time::Instant;
 use wadi_model::{ErrorKind, LogSeq, Table};
 use wadi_store::shard::{LogReadError, Piece};
 
-use super::log::{Read, answer_format};
+use super::log::{AGAIN, Read, answer_format};
 use super::offsets::At;
 use crate::app::Gateway;
 use crate::body::AnswerFormat;
@@ -37,7 +38,7 @@ const MAX_BUCKETS: u32 = 512;
 /// Stored bytes that are read from a bucket in one round.
 const STEP_BYTES: usize = 1 << 20;
 
-/// Silence after which a sign of life is sent, and the table looked at again.
+/// How often a sign of life is sent, and the table looked at again.
 const PULSE: Duration = Duration::from_secs(10);
 
 const FORMATS: [AnswerFormat; 3] =
@@ -133,6 +134,7 @@ impl Rows {
                 Ok(head) => yield Ok(head),
                 Err(problem) => return yield Err(End::Failed(problem)),
             }
+            let mut pulse = Instant::now();
             loop {
                 let mut waiting = Vec::with_capacity(self.cursor.offsets.len());
                 let mut behind = false;
@@ -154,18 +156,20 @@ impl Rows {
                         Err(problem) => return yield Err(End::Failed(problem)),
                     }
                 }
-                if behind {
+                if !behind {
+                    wait(waiting).await;
+                }
+                if pulse.elapsed() < PULSE {
                     continue;
                 }
-                if !wait(waiting).await {
-                    if self.format == AnswerFormat::EventStream {
-                        yield Ok(Bytes::from_static(b": alive\n\n"));
-                    }
-                    match self.refresh() {
-                        Ok(true) => writer = Writer::new(self.format, &self.selection.schema),
-                        Ok(false) => {}
-                        Err(end) => return yield Err(end),
-                    }
+                pulse = Instant::now();
+                if self.format == AnswerFormat::EventStream {
+                    yield Ok(Bytes::from_static(b": alive\n\n"));
+                }
+                match self.refresh() {
+                    Ok(true) => writer = Writer::new(self.format, &self.selection.schema),
+                    Ok(false) => {}
+                    Err(end) => return yield Err(end),
                 }
             }
         }
@@ -246,12 +250,12 @@ struct Round {
     changes: Option<watch::Receiver<LogSeq>>,
 }
 
-/// Waits until one of the shards moves. False if none did for a while.
-async fn wait(mut changes: Vec<watch::Receiver<LogSeq>>) -> bool {
+/// Waits until one of the shards moves, or a while.
+async fn wait(mut changes: Vec<watch::Receiver<LogSeq>>) {
     if changes.is_empty() {
-        tokio::time::sleep(Duration::from_millis(50)).await;
-        return true;
+        return tokio::time::sleep(AGAIN).await;
     }
     let any = select_all(changes.iter_mut().map(|c| c.changed().boxed()));
-    tokio::time::timeout(PULSE, any).await.is_ok()
+    // Either way the buckets are looked at again.
+    let _ = tokio::time::timeout(PULSE, any).await;
 }

@@ -27,6 +27,8 @@ pub enum BodyError {
     BatchTooLarge { limit: usize },
     #[error("the body has more than {limit} rows; send them in several requests")]
     TooManyRows { limit: u64 },
+    #[error("too many requests bring rows at once; send it again in a moment")]
+    Overloaded,
     #[error("the body broke off before its end: {why}; nothing of it was taken")]
     Incomplete { why: String },
     #[error("the body is no valid {encoding} stream: {why}")]
@@ -59,6 +61,7 @@ impl Fault for BodyError {
             SentTooLarge { .. } | DecodedTooLarge { .. } | BatchTooLarge { .. } | TooManyRows { .. } => {
                 ErrorKind::TooLarge
             }
+            Overloaded => ErrorKind::Overloaded,
             Empty { .. }
             | Incomplete { .. }
             | BadEncoding { .. }
@@ -81,6 +84,7 @@ impl Fault for BodyError {
             UnsupportedEncoding { .. } => "unsupported_encoding",
             SentTooLarge { .. } | DecodedTooLarge { .. } | BatchTooLarge { .. } => "body_too_large",
             TooManyRows { .. } => "too_many_rows",
+            Overloaded => "overloaded",
             Incomplete { .. } => "incomplete_body",
             BadEncoding { .. } => "bad_encoding",
             BadJson { .. } => "bad_json",

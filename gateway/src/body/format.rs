@@ -87,6 +87,11 @@ impl BodyFormat {
         }
     }
 
+    /// Whether a row has a line of its own.
+    pub fn has_lines(self) -> bool {
+        matches!(self, BodyFormat::Ndjson | BodyFormat::Csv { .. })
+    }
+
     /// How a request without rows is written.
     pub(super) fn without_rows(self) -> &'static str {
         match self {

@@ -22,16 +22,14 @@ pub struct Part {
     pub stamp: Option<Stamp>,
 }
 
-impl Part {
-    /// Bytes of the rows themselves. Columns may share one buffer, such as the body that they came in; counting buffers
-    /// would count it once for each.
-    pub(super) fn raw_bytes(&self) -> usize {
-        let size = |column: &ArrayRef| {
-            let data = column.to_data();
-            data.get_slice_memory_size().unwrap_or_else(|_| data.get_array_memory_size())
-        };
-        self.rows.columns().iter().map(size).sum()
-    }
+/// Bytes of the rows themselves. Columns may share one buffer, such as the body that they came in; counting buffers would
+/// count it once for each.
+pub fn raw_bytes(rows: &RecordBatch) -> usize {
+    let size = |column: &ArrayRef| {
+        let data = column.to_data();
+        data.get_slice_memory_size().unwrap_or_else(|_| data.get_array_memory_size())
+    };
+    rows.columns().iter().map(size).sum()
 }
 
 /// The mark by which a request is known again.

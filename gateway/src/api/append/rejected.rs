@@ -2,6 +2,7 @@
 //!
 //! The table is made when it is first needed. It takes the request's stamp too, so a retry adds its rejects once.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray};
@@ -11,7 +12,6 @@ use wadi_model::reject::RowError;
 use wadi_model::{ErrorKind, Fault, Table, TableSpec};
 use wadi_store::shard::Stamp;
 
-use super::write_rows;
 use crate::app::Gateway;
 use crate::body::{BodyFormat, Decoded};
 use crate::problem::Problem;
@@ -37,7 +37,7 @@ impl Rejected<'_> {
     ) -> Result<(), Problem> {
         let rejected = open_table(gateway, table).await?;
         let rows = self.rows(rejected.schema().arrow())?;
-        write_rows(gateway, &rejected, rows, stamp).await.map(drop)
+        crate::write::write(gateway, &rejected, rows, stamp).await.map(drop)
     }
 
     fn rows(&self, schema: &SchemaRef) -> Result<RecordBatch, Problem> {
@@ -46,11 +46,11 @@ impl Rejected<'_> {
             let next = |row: u64| told.next_if(|e| e.row == row);
             self.decoded.rejects.rows().map(next).collect()
         };
-        let lines = self.lines();
+        let lines = self.lines(&told);
         let text = |of: fn(&RowError) -> Option<&str>| -> ArrayRef {
             Arc::new(told.iter().map(|e| e.and_then(of)).collect::<StringArray>())
         };
-        let raw = told.iter().map(|e| e.and_then(|e| e.line).and_then(|l| lines.get(l as usize - 1)));
+        let raw = told.iter().map(|e| e.and_then(|e| e.line).and_then(|l| lines.get(&l)));
         let raw: StringArray =
             raw.map(|l| l.map(|l| String::from_utf8_lossy(&l[..l.len().min(MAX_RAW)]))).collect();
         let columns: Vec<ArrayRef> = vec![
@@ -67,12 +67,12 @@ impl Rejected<'_> {
             .map_err(|e| Problem::new(ErrorKind::Internal, "internal", e.to_string()))
     }
 
-    /// The lines of a body that has lines.
-    fn lines(&self) -> Vec<&[u8]> {
-        match self.format {
-            BodyFormat::Ndjson | BodyFormat::Csv { .. } => self.body.split(|b| *b == b'\n').collect(),
-            _ => Vec::new(),
-        }
+    /// The lines that the told faults name, by number, of a body that has lines.
+    fn lines(&self, told: &[Option<&RowError>]) -> BTreeMap<u64, &[u8]> {
+        let wanted: BTreeSet<u64> = told.iter().filter_map(|e| e.and_then(|e| e.line)).collect();
+        let (Some(last), true) = (wanted.last(), self.format.has_lines()) else { return BTreeMap::new() };
+        let lines = (1..=*last).zip(self.body.split(|b| *b == b'\n'));
+        lines.filter(|(number, _)| wanted.contains(number)).collect()
     }
 }
 

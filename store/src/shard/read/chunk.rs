@@ -73,9 +73,12 @@ impl ChunkPlan {
         self.chunk().first().max(from)
     }
 
-    /// Stored bytes that are read.
+    /// Bytes that the read takes in memory: as stored, or decompressed if that is more. Rows that compress a
+    /// thousandfold must not be read a thousand times as many.
     pub(super) fn bytes(&self) -> usize {
-        self.segments().iter().map(|s| (s.range.end - s.range.start) as usize).sum()
+        let stored: u64 = self.segments().iter().map(|s| s.range.end - s.range.start).sum();
+        let raw = self.chunk().raw_len.saturating_mul(stored) / u64::from(self.chunk().len.max(1));
+        usize::try_from(stored.max(raw)).unwrap_or(usize::MAX)
     }
 
     /// Whether the chunk's statistics leave any row that may match.
