@@ -27,7 +27,8 @@ unit: ## Unit tests, property tests, the takeover model, some dozens of simulati
 integration: ## Conformance suites and black-box tests against real servers.
 	$(CARGO) test --locked --workspace --test '*'
 
-readme: build ## Runs every command of the README.
+readme: build ## Runs every command of the README, and the demo.
+	bash examples/demo.sh $(WADI)
 	$(PYTHON) .ci/readme.py $(WADI)
 
 sim: ## Long simulation: make sim SEEDS=10000 MINUTES=30
