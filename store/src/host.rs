@@ -194,8 +194,9 @@ impl Host {
     pub async fn shutdown(&self) {
         let mut stopped = self.inner.stopped.subscribe();
         self.inner.stopping.send_replace(true);
-        // Only an aborted keeper drops the sender, and then nothing is open any more.
+        // The sender lives as long as we do, so this ends when the last session has.
         let _ = stopped.wait_for(|stopped| *stopped).await;
+        // The keeper goes with the last handle, as a crash would end it; here it has ended by itself.
         let _ = &self.keeper;
     }
 }

@@ -48,7 +48,7 @@ const PARQUET: &str = "application/vnd.apache.parquet";
 const EVENTS: &str = "text/event-stream";
 
 impl BodyFormat {
-    /// What requests may be sent as, for `Accept-Post` and error messages.
+    /// What requests may be sent as, for error messages.
     pub const ACCEPTED: [&str; 5] = [ARROW, NDJSON, JSON, CSV, PARQUET];
 
     /// Reads a `Content-Type`.
