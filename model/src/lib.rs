@@ -14,12 +14,14 @@ pub mod name;
 pub mod options;
 pub mod predicate;
 pub mod reject;
+pub mod row;
 pub mod schema;
 pub mod split;
 pub mod suggest;
 pub mod system;
 pub mod table;
 pub mod types;
+pub mod varint;
 
 pub use fault::{ErrorKind, Fault};
 pub use ids::{Bucket, FieldId, LogSeq, Offset, PartitionId, SchemaId, ShardId, TableId, Token};

@@ -11,6 +11,7 @@ use arrow::datatypes::{
 };
 
 use crate::fault::{ErrorKind, Fault};
+use crate::varint;
 
 /// A column whose values cannot choose a bucket.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -123,29 +124,29 @@ impl<'a> KeyColumn<'a> {
             KeyColumn::Boolean(a) => out.push(u8::from(a.value(row))),
             KeyColumn::Int8(a) => out.push(a.value(row) as u8),
             KeyColumn::Int16(a) => out.extend_from_slice(&a.value(row).to_le_bytes()),
-            KeyColumn::Int32(a) => write_varint(u64::from(a.value(row) as u32), out),
-            KeyColumn::Int64(a) => write_varint(a.value(row) as u64, out),
+            KeyColumn::Int32(a) => varint::put(out, a.value(row) as u32),
+            KeyColumn::Int64(a) => varint::put(out, a.value(row) as u64),
             KeyColumn::Float32(a) => out.extend_from_slice(&a.value(row).to_le_bytes()),
             KeyColumn::Float64(a) => out.extend_from_slice(&a.value(row).to_le_bytes()),
             KeyColumn::Decimal(a, precision) if *precision <= 18 => {
-                write_varint(a.value(row) as i64 as u64, out)
+                varint::put(out, a.value(row) as i64 as u64)
             }
             KeyColumn::Decimal(a, _) => write_bytes(minimal_big_endian(&a.value(row).to_be_bytes()), out),
             KeyColumn::Utf8(a) => write_bytes(a.value(row).as_bytes(), out),
             KeyColumn::Binary(a) => write_bytes(a.value(row), out),
             KeyColumn::FixedBinary(a) => write_bytes(a.value(row), out),
-            KeyColumn::Date(a) => write_varint(u64::from(a.value(row) as u32), out),
+            KeyColumn::Date(a) => varint::put(out, a.value(row) as u32),
             // Fluss keeps times as whole milliseconds.
             KeyColumn::Time(value, _, per_second) => {
                 let millis = rescale(value(row), *per_second, 1000);
-                write_varint(u64::from(millis as i32 as u32), out);
+                varint::put(out, millis as i32 as u32);
             }
             KeyColumn::Timestamp(value, _, per_second) => {
                 let ticks = value(row);
-                write_varint(rescale(ticks, *per_second, 1000) as u64, out);
+                varint::put(out, rescale(ticks, *per_second, 1000) as u64);
                 if *per_second > 1000 {
                     let nanos_of_milli = ticks.rem_euclid(per_second / 1000) * (1_000_000_000 / per_second);
-                    write_varint(u64::from(nanos_of_milli as u32), out);
+                    varint::put(out, nanos_of_milli as u32);
                 }
             }
         }
@@ -183,16 +184,8 @@ fn rescale(ticks: i64, from: PerSecond, to: PerSecond) -> i64 {
     if from <= to { ticks.saturating_mul(to / from) } else { ticks.div_euclid(from / to) }
 }
 
-fn write_varint(mut value: u64, out: &mut Vec<u8>) {
-    while value >= 0x80 {
-        out.push(value as u8 | 0x80);
-        value >>= 7;
-    }
-    out.push(value as u8);
-}
-
 fn write_bytes(bytes: &[u8], out: &mut Vec<u8>) {
-    write_varint(bytes.len() as u64, out);
+    varint::put(out, bytes.len() as u64);
     out.extend_from_slice(bytes);
 }
 

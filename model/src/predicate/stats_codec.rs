@@ -7,6 +7,7 @@
 use super::error::StatisticsError;
 use super::literal::{Literal, Value};
 use super::stats::ColumnStatistics;
+use crate::varint::{self, unzigzag, zigzag};
 use arrow::datatypes::{DataType, TimeUnit};
 
 const HAS_MIN: u8 = 1;
@@ -49,7 +50,7 @@ impl ColumnStatistics {
         let of_type = |bound: &&Literal| tag.is_some() && Some(bound.data_type()) == data_type;
         let (min, max) = (self.min.as_ref().filter(of_type), self.max.as_ref().filter(of_type));
         out.push((u8::from(min.is_some()) * HAS_MIN) | (u8::from(max.is_some()) * HAS_MAX));
-        put_varint(out, self.null_count.into());
+        varint::put(out, self.null_count);
         if let (Some(tag), Some(data_type)) = (tag, data_type) {
             out.push(tag);
             if let DataType::Decimal128(precision, scale) = data_type {
@@ -114,8 +115,8 @@ fn take_type(bytes: &mut &[u8]) -> Result<DataType, StatisticsError> {
 fn put_value(out: &mut Vec<u8>, value: &Value) {
     match value {
         Value::Boolean(value) => out.push((*value).into()),
-        Value::Int(value) => put_varint(out, zigzag((*value).into())),
-        Value::Decimal(value) => put_varint(out, zigzag(*value)),
+        Value::Int(value) => varint::put(out, zigzag((*value).into())),
+        Value::Decimal(value) => varint::put(out, zigzag(*value)),
         Value::Float(value) => out.extend(value.to_le_bytes()),
         Value::Utf8(value) => put_bytes(out, value.as_bytes()),
         Value::Binary(value) => put_bytes(out, value),
@@ -123,7 +124,7 @@ fn put_value(out: &mut Vec<u8>, value: &Value) {
 }
 
 fn put_bytes(out: &mut Vec<u8>, value: &[u8]) {
-    put_varint(out, value.len() as u128);
+    varint::put(out, value.len() as u128);
     out.extend(value);
 }
 
@@ -160,34 +161,6 @@ fn take_bytes(bytes: &mut &[u8]) -> Result<Vec<u8>, StatisticsError> {
     Ok(taken.to_vec())
 }
 
-fn put_varint(out: &mut Vec<u8>, mut value: u128) {
-    while value >= 0x80 {
-        out.push((value as u8) | 0x80);
-        value >>= 7;
-    }
-    out.push(value as u8);
-}
-
 fn take_varint(bytes: &mut &[u8]) -> Result<u128, StatisticsError> {
-    let mut value = 0_u128;
-    for shift in (0..u128::BITS).step_by(7) {
-        let [byte] = take(bytes)?;
-        let part = u128::from(byte & 0x7F);
-        if (part << shift) >> shift != part {
-            return Err(StatisticsError::Corrupt("varint"));
-        }
-        value |= part << shift;
-        if byte & 0x80 == 0 {
-            return Ok(value);
-        }
-    }
-    Err(StatisticsError::Corrupt("varint"))
-}
-
-fn zigzag(value: i128) -> u128 {
-    ((value << 1) ^ (value >> 127)).cast_unsigned()
-}
-
-fn unzigzag(value: u128) -> i128 {
-    (value >> 1).cast_signed() ^ -((value & 1).cast_signed())
+    varint::take_wide(bytes).ok_or(StatisticsError::Corrupt("varint"))
 }

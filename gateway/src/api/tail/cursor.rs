@@ -2,7 +2,7 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use wadi_model::{ErrorKind, Offset, Table, TableId};
+use wadi_model::{ErrorKind, Offset, Table, TableId, varint};
 
 use crate::problem::Problem;
 
@@ -24,7 +24,7 @@ impl Cursor {
     pub(super) fn write(&self) -> String {
         let mut bytes = Vec::with_capacity(8 + self.offsets.len() * 3);
         for number in std::iter::once(self.table.0).chain(self.offsets.iter().map(|o| o.0)) {
-            write_varint(number, &mut bytes);
+            varint::put(&mut bytes, number);
         }
         format!("{PREFIX}{}", URL_SAFE_NO_PAD.encode(bytes))
     }
@@ -34,10 +34,10 @@ impl Cursor {
         let word = word.strip_prefix(PREFIX).filter(|w| w.len() <= LONGEST)?;
         let bytes = URL_SAFE_NO_PAD.decode(word).ok()?;
         let mut rest = bytes.as_slice();
-        let table = TableId(read_varint(&mut rest)?);
+        let table = TableId(varint::take(&mut rest)?);
         let mut offsets = Vec::new();
         while !rest.is_empty() {
-            offsets.push(Offset(read_varint(&mut rest)?));
+            offsets.push(Offset(varint::take(&mut rest)?));
         }
         Some(Cursor { table, offsets })
     }
@@ -54,28 +54,6 @@ impl Cursor {
         self.offsets.resize(table.buckets as usize, Offset(0));
         Ok(self)
     }
-}
-
-fn write_varint(mut value: u64, out: &mut Vec<u8>) {
-    while value >= 0x80 {
-        out.push(value as u8 | 0x80);
-        value >>= 7;
-    }
-    out.push(value as u8);
-}
-
-fn read_varint(bytes: &mut &[u8]) -> Option<u64> {
-    let mut value = 0u64;
-    for shift in (0..64).step_by(7) {
-        let (byte, rest) = bytes.split_first()?;
-        *bytes = rest;
-        let bits = u64::from(byte & 0x7f);
-        value |= bits.checked_shl(shift).filter(|shifted| shifted >> shift == bits)?;
-        if byte & 0x80 == 0 {
-            return Some(value);
-        }
-    }
-    None
 }
 
 #[cfg(test)]
