@@ -3,9 +3,12 @@
 pub mod append;
 pub mod databases;
 pub mod log;
+pub mod lookup;
 pub mod offsets;
 pub mod openapi;
 pub mod scan;
 pub mod status;
 pub mod tables;
 pub mod tail;
+pub mod upsert;
+mod writing;

@@ -124,6 +124,11 @@ impl Parameters {
         }
     }
 
+    /// What nobody took.
+    pub fn rest(self) -> impl Iterator<Item = (String, String)> {
+        self.given.into_iter()
+    }
+
     /// Refuses what nobody took.
     pub fn finish(self) -> Result<(), Problem> {
         match self.given.into_keys().next() {
@@ -133,5 +138,33 @@ impl Parameters {
                 Err(invalid(format!("parameter \"{stray}\" is not known here{hint}")))
             }
         }
+    }
+}
+
+/// The names of a list with commas; one with a comma in itself stands in double quotes, which are doubled inside it.
+pub fn split_names(list: &str) -> Vec<String> {
+    let (mut names, mut name, mut quoted) = (Vec::new(), String::new(), false);
+    let mut rest = list.chars().peekable();
+    while let Some(c) = rest.next() {
+        match c {
+            '"' if quoted && rest.peek() == Some(&'"') => name.extend(rest.next()),
+            '"' => quoted = !quoted,
+            ',' if !quoted => names.push(std::mem::take(&mut name)),
+            c => name.push(c),
+        }
+    }
+    names.push(name);
+    names.into_iter().map(|n| n.trim().to_owned()).filter(|n| !n.is_empty()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::split_names;
+
+    #[test]
+    fn names_with_commas_are_quoted() {
+        assert_eq!(split_names("a, b,,c"), ["a", "b", "c"]);
+        assert_eq!(split_names(r#"a,"b,""c""",d"#), ["a", r#"b,"c""#, "d"]);
+        assert!(split_names("").is_empty());
     }
 }

@@ -13,7 +13,7 @@ use wadi_store::shard::Piece;
 use crate::body::AnswerFormat;
 use crate::body::write::{JsonRows, csv_header, csv_rows, end_of_stream, schema_message};
 use crate::problem::Problem;
-use crate::request::Parameters;
+use crate::request::{Parameters, split_names};
 
 /// A stored message is never decompressed to more than this.
 const MAX_RAW: u64 = 512 << 20;
@@ -32,6 +32,22 @@ pub struct Selection {
 }
 
 impl Selection {
+    /// Reads `columns` of a read by keys, which has neither a filter nor system columns.
+    pub fn columns(parameters: &mut Parameters, table: &Table) -> Result<Selection, Problem> {
+        let selection = Selection::of(parameters, table)?;
+        match (selection.system.first(), &selection.filter) {
+            (Some(name), _) => {
+                let detail = format!("\"{name}\" belongs to the log and is not known of rows that are found by key");
+                Err(Problem::new(ErrorKind::Invalid, "invalid_parameter", detail))
+            }
+            (_, Some(_)) => {
+                let detail = "parameter \"filter\" is for scan, log and tail; keys say which rows are found";
+                Err(Problem::new(ErrorKind::Invalid, "invalid_parameter", detail))
+            }
+            _ => Ok(selection),
+        }
+    }
+
     /// Reads `columns` and `filter`.
     pub fn of(parameters: &mut Parameters, table: &Table) -> Result<Selection, Problem> {
         let schema = table.schema();
@@ -66,22 +82,6 @@ impl Selection {
         let fields: Vec<Field> = own.chain(system.iter().filter_map(|name| system::field(name))).collect();
         Ok(Selection { columns, system, filter, schema: Arc::new(ArrowSchema::new(fields)) })
     }
-}
-
-/// The names of a list with commas; one with a comma in itself stands in double quotes, which are doubled inside it.
-fn split_names(list: &str) -> Vec<String> {
-    let (mut names, mut name, mut quoted) = (Vec::new(), String::new(), false);
-    let mut rest = list.chars().peekable();
-    while let Some(c) = rest.next() {
-        match c {
-            '"' if quoted && rest.peek() == Some(&'"') => name.extend(rest.next()),
-            '"' => quoted = !quoted,
-            ',' if !quoted => names.push(std::mem::take(&mut name)),
-            c => name.push(c),
-        }
-    }
-    names.push(name);
-    names.into_iter().map(|n| n.trim().to_owned()).filter(|n| !n.is_empty()).collect()
 }
 
 fn unknown_column(table: &Table, name: &str) -> Problem {
@@ -142,6 +142,15 @@ impl Writer {
         Ok(out.into())
     }
 
+    /// `null` in the place of a row, in the formats that have it.
+    pub fn null(&mut self) -> Bytes {
+        match self.format {
+            AnswerFormat::Json if std::mem::take(&mut self.first) => Bytes::from_static(b"null"),
+            AnswerFormat::Json => Bytes::from_static(b",null"),
+            _ => Bytes::from_static(b"null\n"),
+        }
+    }
+
     /// A piece as a batch.
     pub fn batch(&self, piece: &Piece) -> Result<RecordBatch, Problem> {
         match piece {
@@ -160,17 +169,5 @@ impl Writer {
             }
             _ => Bytes::new(),
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::split_names;
-
-    #[test]
-    fn names_with_commas_are_quoted() {
-        assert_eq!(split_names("a, b,,c"), ["a", "b", "c"]);
-        assert_eq!(split_names(r#"a,"b,""c""",d"#), ["a", r#"b,"c""#, "d"]);
-        assert!(split_names("").is_empty());
     }
 }

@@ -124,8 +124,9 @@ fn context(
     registry: &mut Registry,
 ) -> Result<Context, StartError> {
     let mut settings = config.settings.clone();
-    // The budget for the tail is one for the process; each shard gets its share.
+    // The budgets for the tail and for rows are one for the process; each shard gets its share.
     settings.tail_bytes /= cluster.shards.max(1) as usize;
+    settings.row_cache_bytes /= cluster.shards.max(1) as usize;
     Ok(Context {
         local: objects.directory.is_some(),
         objects: objects.store,

@@ -7,7 +7,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use arrow::array::RecordBatch;
+use arrow::array::{AsArray, BooleanArray, RecordBatch};
+use arrow::datatypes::{DataType as ArrowType, Field, Schema};
+use arrow::error::ArrowError;
 use futures::future::join_all;
 use serde::Serialize;
 use tokio::time::Instant;
@@ -15,7 +17,7 @@ use wadi_model::bucketing::bucket_of_producer;
 use wadi_model::options::LogCompression;
 use wadi_model::split::split;
 use wadi_model::{Bucket, ErrorKind, Fault, SchemaId, Table};
-use wadi_store::shard::{AppendError, Appended, Part, Stamp, raw_bytes};
+use wadi_store::shard::{AppendError, Appended, Keyed, Part, Stamp, raw_bytes};
 
 use crate::app::Gateway;
 use crate::problem::{Problem, SideEffects};
@@ -40,25 +42,28 @@ pub struct Written {
     pub put: Duration,
 }
 
-/// Writes rows of a table's newest schema. Without rows nothing happens.
+/// Writes rows of a table's newest schema; of a primary-key table `keyed` says which columns they have and what they are
+/// to do. Without rows nothing happens.
 pub async fn write(
     gateway: &Gateway,
     table: &Table,
     rows: RecordBatch,
+    keyed: Option<Keyed>,
     stamp: Option<Stamp>,
 ) -> Result<Written, Problem> {
     if rows.num_rows() == 0 {
         return Ok(Written::default());
     }
-    let parts = parts(gateway, table, rows, stamp.as_ref()).await?;
+    let parts = parts(gateway, table, rows, keyed, stamp.as_ref()).await?;
     let (schema, compression) = (table.schema().id(), table.options.compression());
     // Judged before any part is sent, so that a request that can never be whole is refused whole.
     let limit = gateway.host().context().settings.object_bytes;
-    if let Some(bytes) = parts.iter().map(|(_, rows)| raw_bytes(rows)).find(|bytes| *bytes > limit) {
+    if let Some(bytes) = parts.iter().map(|(_, part)| raw_bytes(&part.batch)).find(|bytes| *bytes > limit) {
         return Err(AppendError::TooLarge { bytes, limit }.into());
     }
-    let outcomes = join_all(parts.into_iter().map(|(bucket, rows)| {
-        let part = Sending { bucket: table.bucket(bucket), schema, compression, rows, stamp: stamp.clone() };
+    let outcomes = join_all(parts.into_iter().map(|(bucket, Rows { batch: rows, keyed })| {
+        let bucket = table.bucket(bucket);
+        let part = Sending { bucket, schema, compression, rows, keyed, stamp: stamp.clone() };
         part.send(gateway)
     }));
     combine(outcomes.await)
@@ -68,8 +73,9 @@ async fn parts(
     gateway: &Gateway,
     table: &Table,
     rows: RecordBatch,
+    keyed: Option<Keyed>,
     stamp: Option<&Stamp>,
-) -> Result<Vec<(u32, RecordBatch)>, Problem> {
+) -> Result<Vec<(u32, Rows)>, Problem> {
     if table.bucket_key.is_empty() || table.buckets == 1 {
         let bucket = match stamp {
             _ if table.buckets == 1 => 0,
@@ -77,15 +83,48 @@ async fn parts(
             Some(stamp) => bucket_of_producer(&stamp.producer, stamp.sequence, table.buckets),
             None => gateway.turn() % table.buckets,
         };
-        return Ok(vec![(bucket, rows)]);
+        return Ok(vec![(bucket, Rows { batch: rows, keyed })]);
     }
-    let (function, columns, buckets) = (table.bucket_function(), table.bucket_columns(), table.buckets);
+    let (function, mut columns, buckets) = (table.bucket_function(), table.bucket_columns(), table.buckets);
+    if let Some(given) = keyed.as_ref().and_then(|keyed| keyed.columns.as_deref()) {
+        // The rows have some of the table's columns; those of the key are always among them.
+        columns = columns.iter().filter_map(|c| given.iter().position(|g| g == c)).collect();
+    }
     let work = move || {
         let of_rows = function.buckets_of(&rows, &columns, buckets).map_err(Problem::from)?;
-        split(rows, &of_rows).map_err(|e| Problem::new(ErrorKind::Internal, "internal", e.to_string()))
+        let rows = Rows { batch: rows, keyed };
+        rows.split(&of_rows).map_err(|e| Problem::new(ErrorKind::Internal, "internal", e.to_string()))
     };
     let parts = gateway.host().context().cpu.run(work).await;
     parts.unwrap_or_else(|| Err(Problem::new(ErrorKind::Internal, "internal", "splitting the rows panicked")))
+}
+
+/// Rows, and of a primary-key table what they are to do.
+struct Rows {
+    batch: RecordBatch,
+    keyed: Option<Keyed>,
+}
+
+impl Rows {
+    /// The rows of each bucket.
+    fn split(self, buckets: &[u32]) -> Result<Vec<(u32, Rows)>, ArrowError> {
+        let Rows { batch, keyed } = self;
+        let Some((keyed, deletes)) = keyed.as_ref().and_then(|keyed| Some((keyed, keyed.deletes.clone()?))) else {
+            let parts = split(batch, buckets)?.into_iter();
+            return Ok(parts.map(|(bucket, batch)| (bucket, Rows { batch, keyed: keyed.clone() })).collect());
+        };
+        // What a row is to do goes with it, as one more column.
+        let mut fields = batch.schema_ref().fields().to_vec();
+        fields.push(Arc::new(Field::new("delete", ArrowType::Boolean, false)));
+        let mut columns = batch.columns().to_vec();
+        columns.push(Arc::new(BooleanArray::new(deletes, None)));
+        let marked = RecordBatch::try_new(Arc::new(Schema::new(fields)), columns)?;
+        let unmark = |(bucket, mut batch): (u32, RecordBatch)| {
+            let deletes = batch.remove_column(batch.num_columns() - 1).as_boolean().values().clone();
+            (bucket, Rows { batch, keyed: Some(Keyed { deletes: Some(deletes), ..keyed.clone() }) })
+        };
+        Ok(split(marked, buckets)?.into_iter().map(unmark).collect())
+    }
 }
 
 /// A part on its way to its shard.
@@ -94,6 +133,7 @@ struct Sending {
     schema: SchemaId,
     compression: LogCompression,
     rows: RecordBatch,
+    keyed: Option<Keyed>,
     stamp: Option<Stamp>,
 }
 
@@ -128,6 +168,7 @@ impl Sending {
                 compression: self.compression,
                 rows: self.rows.clone(),
                 stamp: self.stamp.clone(),
+                keyed: self.keyed.clone(),
             };
             match shard.append(part).await {
                 Ok(appended) => return (self.bucket, Ok(appended)),
@@ -148,14 +189,12 @@ fn combine(outcomes: Vec<(Bucket, Result<Appended, Failed>)>) -> Result<Written,
         match outcome {
             Ok(appended) => {
                 let base_offset = appended.base_offset.0;
-                let last_offset = base_offset + u64::from(appended.rows).saturating_sub(1);
-                let partition = String::new();
-                written.offsets.push(WrittenRange {
-                    partition,
-                    bucket: bucket.bucket,
-                    base_offset,
-                    last_offset,
-                });
+                // Rows that changed nothing have no offsets.
+                if let Some(more) = appended.rows.checked_sub(1) {
+                    let last_offset = base_offset + u64::from(more);
+                    let partition = String::new();
+                    written.offsets.push(WrittenRange { partition, bucket: bucket.bucket, base_offset, last_offset });
+                }
                 written.queued = written.queued.max(appended.queued);
                 written.put = written.put.max(appended.put);
             }

@@ -172,6 +172,17 @@ impl Table {
         self.bucket_key.iter().filter_map(|id| self.schema().index_of_id(*id)).collect()
     }
 
+    /// The columns that tell the rows of one partition apart, in the order of the key: the primary key without the
+    /// partition columns, which are the same in all of them.
+    pub fn key_fields(&self) -> impl Iterator<Item = FieldId> + '_ {
+        self.primary_key.iter().copied().filter(|id| !self.partition_by.contains(id))
+    }
+
+    /// The positions of [`Table::key_fields`] in the newest schema.
+    pub fn key_columns(&self) -> Vec<usize> {
+        self.key_fields().filter_map(|id| self.schema().index_of_id(id)).collect()
+    }
+
     /// How the bucket key's value chooses the bucket.
     pub fn bucket_function(&self) -> BucketFunction {
         match (self.options.get(options::LAKE_FORMAT), self.bucket_key.as_slice()) {

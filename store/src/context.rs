@@ -8,6 +8,7 @@ use slatedb::db_cache::DbCache;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use wadi_model::env::Env;
 
+use crate::keyed::KeyedTables;
 use crate::metrics::StoreMetrics;
 use crate::segments::SegmentCache;
 use crate::settings::Settings;
@@ -34,6 +35,8 @@ pub struct Context {
     pub segments: SegmentCache,
     /// SlateDB's blocks of all shards; `None` runs without a cache, for simulations.
     pub block_cache: Option<Arc<dyn DbCache>>,
+    /// The primary-key tables that its shards have met.
+    pub tables: KeyedTables,
     /// What is counted.
     pub metrics: StoreMetrics,
     /// Whether the object store is a local directory, which knows no conditional update.

@@ -10,6 +10,7 @@
 //! | `i` index | table, partition, bucket, last offset | the chunks that end there, by object |
 //! | `o` object | log position | the object's footer |
 //! | `p` producer | table, partition, bucket, producer | its newest requests with their offsets |
+//! | `r` row | table, partition, bucket, primary key | the row |
 
 use bytes::{BufMut, Bytes, BytesMut};
 use wadi_model::{Bucket, PartitionId, TableId};
@@ -18,6 +19,7 @@ pub mod applied;
 pub mod index;
 pub mod object;
 pub mod producer;
+pub mod row;
 pub mod watermark;
 
 /// What a kind's first byte is.
@@ -27,6 +29,7 @@ mod kind {
     pub(super) const INDEX: u8 = b'i';
     pub(super) const OBJECT: u8 = b'o';
     pub(super) const PRODUCER: u8 = b'p';
+    pub(super) const ROW: u8 = b'r';
 }
 
 /// A stored key or value that is not what its kind should be.

@@ -14,6 +14,7 @@ pub mod context;
 pub mod database;
 pub mod doctor;
 pub mod host;
+pub mod keyed;
 pub mod keys;
 pub mod log;
 pub mod metrics;

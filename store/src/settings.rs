@@ -41,6 +41,8 @@ pub struct Settings {
     pub segment_cache_bytes: usize,
     /// Bytes of SlateDB blocks kept in memory.
     pub block_cache_bytes: usize,
+    /// Bytes of rows of primary-key tables kept in memory, over all shards.
+    pub row_cache_bytes: usize,
     /// A group of state changes is written to SlateDB after so many log objects …
     pub group_objects: usize,
     /// … or after this time …
@@ -74,6 +76,7 @@ impl Default for Settings {
             tail_bytes: 64 * MIB,
             segment_cache_bytes: 64 * MIB,
             block_cache_bytes: 64 * MIB,
+            row_cache_bytes: 64 * MIB,
             group_objects: 64,
             group_interval: Duration::from_secs(1),
             group_bytes: 8 * MIB,

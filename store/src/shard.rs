@@ -6,19 +6,26 @@
 //! * [`producers`] remembers requests, so that a retry finds its first try (L3);
 //! * [`group`] gathers confirmed changes and brings them to SlateDB, one write for many objects;
 //! * [`view`] is what readers see: only durable rows ever enter it (L4); [`read`] serves log reads from it;
-//! * [`takeover`] opens a shard after its claim, fencing all earlier owners (F1, L1).
+//! * [`merging`] turns rows of primary-key tables into changes of what [`rows`] holds; [`lookup`] answers by key;
+//! * [`takeover`] opens a shard after its claim, fencing all earlier owners (F1, L1), and [`replay`] brings its database up to date.
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use slatedb::Db;
 use tokio::sync::{mpsc, oneshot, watch};
+use wadi_model::row as model_row;
 use wadi_model::{Bucket, LogSeq, Offset, Token};
 
 use crate::claim::Claim;
 use crate::context::Context;
 use actor::Command;
+use encode::Payload;
+use rows::Rows;
 use view::View;
 
+pub use lookup::{LookupError, RowPage, RowScan};
+pub use merging::Keyed;
 pub use part::{AppendError, Appended, Part, Stamp, raw_bytes};
 pub use read::{LogAnswer, LogRead, LogReadError, Piece};
 pub use takeover::{TakeoverError, take_over};
@@ -28,10 +35,14 @@ mod actor;
 mod encode;
 mod flush;
 mod group;
+mod lookup;
+mod merging;
 mod open;
 mod part;
 pub mod producers;
 mod read;
+mod replay;
+mod rows;
 mod takeover;
 #[cfg(test)]
 mod tests;
@@ -62,6 +73,7 @@ struct Shared {
     claim: Claim,
     db: Db,
     view: View,
+    rows: Arc<Rows>,
     /// The newest confirmed log position; readers at the tail wait for it to move.
     confirmed: watch::Sender<LogSeq>,
     /// Set once, when the actor ends.
@@ -94,12 +106,28 @@ impl Shard {
         if raw > context.settings.object_bytes {
             return Err(AppendError::TooLarge { bytes: raw, limit: context.settings.object_bytes });
         }
-        let share = context.memory.try_take(raw).ok_or(AppendError::Overloaded)?;
-        let prepared = encode::prepare(context, part, raw).await?;
+        // Of a primary-key table the rows before and after, and their keys, are held until the ack.
+        let held = if part.keyed.is_some() { raw.saturating_mul(3) } else { raw };
+        let share = context.memory.try_take(held).ok_or(AppendError::Overloaded)?;
+        let mut prepared = encode::prepare(context, part, raw).await?;
+        if let Payload::Keyed(keyed) = &mut prepared.payload {
+            keyed.read(&self.shared).await?;
+        }
         let (reply, answer) = oneshot::channel();
         let append = Command::Append { part: prepared, share, reply };
         self.commands.send(append).await.map_err(|_| AppendError::NotOwned)?;
         answer.await.map_err(|_| AppendError::OutcomeUnknown)?
+    }
+
+    /// The rows of these primary keys of a bucket, as they are stored, in their order; `None` where there is none.
+    pub async fn lookup(&self, bucket: &Bucket, keys: &model_row::Rows) -> Result<Vec<Option<Bytes>>, LookupError> {
+        lookup::lookup(&self.shared, &merging::database_keys(bucket, keys)).await
+    }
+
+    /// The rows of a bucket whose encoded primary key begins with `prefix`, in the order of their keys, at one point in
+    /// time that is not before this call.
+    pub async fn scan_rows(&self, bucket: &Bucket, prefix: &[u8]) -> Result<RowScan, LookupError> {
+        RowScan::begin(&self.shared, bucket, prefix).await
     }
 
     /// The ends of a bucket's log.

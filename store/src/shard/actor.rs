@@ -19,9 +19,10 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 use wadi_model::{Bucket, LogSeq, Offset};
 
-use super::encode::Prepared;
+use super::encode::{Payload, Prepared};
 use super::flush::{FlushResult, Flushed, flush};
 use super::group::{Group, requests_in};
+use super::merging::{Merged, Pending, merge};
 use super::open::{OpenObjects, Reply, Slot};
 use super::part::{AppendError, Appended};
 use super::producers::{Lifetimes, ProducerKey, Producers, Verdict};
@@ -89,6 +90,9 @@ struct Actor {
     /// A moving mean of a chunk's size, which decides the linger.
     mean_chunk: usize,
     producers: Producers<Parked>,
+    /// The number of the next part.
+    next_part: u64,
+    pending: Pending,
     group: Group,
     group_in_flight: bool,
     applied: LogSeq,
@@ -114,6 +118,8 @@ pub(super) fn start(shared: Arc<Shared>, start: Start) -> Shard {
         last_flush: None,
         mean_chunk: usize::MAX,
         producers: Producers::new(lifetimes),
+        next_part: 0,
+        pending: Pending::default(),
         group: Group::new(),
         group_in_flight: false,
         applied: start.applied,
@@ -158,6 +164,7 @@ impl Actor {
                 self.group_in_flight = false;
                 self.applied = written?;
                 self.shared.view.applied(self.applied);
+                self.shared.rows.applied(self.applied);
                 self.producers.trim(self.applied);
                 self.unflushed_since.get_or_insert_with(Instant::now);
             }
@@ -179,17 +186,16 @@ impl Actor {
         if self.releasing {
             return answer(reply, Err(AppendError::NotOwned));
         }
-        if self.group_in_flight && self.group.objects() >= 4 * self.shared.context.settings.group_objects {
+        let settings = &self.shared.context.settings;
+        let behind = self.group.objects() >= 4 * settings.group_objects || self.group.bytes() >= settings.group_bytes;
+        if self.group_in_flight && behind {
             // SlateDB does not keep up; what is confirmed must not pile up in memory.
             return answer(reply, Err(AppendError::Overloaded));
         }
         let Some(stamp) = &part.stamp else { return self.take(part, share, reply) };
         let (producer, sequence) = (stamp.producer.clone(), stamp.sequence);
         match self.producers.judge(part.bucket, stamp, self.shared.context.env.now_millis()) {
-            Verdict::New => {
-                self.producers.begin(part.bucket, stamp);
-                self.take(part, share, reply);
-            }
+            Verdict::New => self.take(part, share, reply),
             Verdict::Seen(seen) => answer(reply, self.seen(seen)),
             Verdict::InFlight => answer(reply, Err(AppendError::InFlight { producer, sequence })),
             Verdict::Reused => answer(reply, Err(AppendError::KeyReused { producer, sequence })),
@@ -214,13 +220,46 @@ impl Actor {
         Ok(Appended { base_offset, rows: seen.rows, again: true, queued, put })
     }
 
-    /// Gives a part its offsets.
-    fn take(&mut self, part: Prepared, share: Share, reply: Reply) {
+    /// Merges a part of a primary-key table, and gives a part its offsets.
+    fn take(&mut self, mut part: Prepared, share: Share, reply: Reply) {
+        let number = self.next_part;
+        let mut changed = Vec::new();
+        if let Payload::Keyed(keyed) = &part.payload {
+            let limit = self.shared.context.settings.object_bytes;
+            match merge(keyed, number, &mut self.pending, &self.shared.rows, limit) {
+                Merged::Done(mut changes) => {
+                    changed = std::mem::take(&mut changes.last);
+                    // A changelog has at most two rows for each row of the part, which has less than 2^31 (see `prepare`).
+                    part.rows = changes.len() as u32;
+                    part.raw_bytes = part.raw_bytes.max(changes.bytes);
+                    part.payload = Payload::Changes(changes);
+                }
+                Merged::Unknown => return self.read_again(part, share, reply),
+                Merged::Refused(error) => return drop(reply.send(Err(error))),
+            }
+        }
+        self.next_part += 1;
+        if let Some(stamp) = &part.stamp {
+            self.producers.begin(part.bucket, stamp);
+        }
         let next = self.next_offsets.entry(part.bucket).or_default();
         let base_offset = *next;
         next.0 += u64::from(part.rows);
-        let slot = Slot { part, base_offset, arrived: Instant::now(), reply, share };
+        let slot = Slot { part, base_offset, arrived: Instant::now(), reply, share, number, changed };
         self.open.push(slot, self.shared.context.settings.object_bytes);
+    }
+
+    /// Reads a part's rows again, which were written and forgotten since they were read, and begins anew with it.
+    fn read_again(&self, mut part: Prepared, share: Share, reply: Reply) {
+        let (own, shared) = (self.own.clone(), self.shared.clone());
+        task::spawn(async move {
+            if let Payload::Keyed(keyed) = &mut part.payload
+                && let Err(error) = keyed.read(&shared).await
+            {
+                return drop(reply.send(Err(error)));
+            }
+            tell(&own, Command::Append { part, share, reply }).await;
+        });
     }
 
     fn load(&self, key: ProducerKey) {
@@ -295,14 +334,14 @@ impl Actor {
 
     fn flushed(&mut self, flushed: Flushed) -> Result<(), String> {
         self.put_in_flight = false;
-        let Flushed { slots, result, put_began, put } = flushed;
+        let Flushed { mut slots, result, put_began, put } = flushed;
         match result {
             FlushResult::Durable { object, live } => {
                 if !live || !self.shared.claim.is_live() {
                     refuse(slots, &AppendError::OutcomeUnknown);
                     return Err("the lease ran out before the ack".into());
                 }
-                self.confirm(*object);
+                self.confirm(*object, &mut slots);
                 self.ack(slots, put_began, put);
                 Ok(())
             }
@@ -318,7 +357,7 @@ impl Actor {
     }
 
     /// Makes a durable object part of the shard.
-    fn confirm(&mut self, object: crate::container::SealedObject) {
+    fn confirm(&mut self, object: crate::container::SealedObject, slots: &mut [Slot]) {
         let header = object.header;
         let chunk_count = object.footer.chunks.len().max(1);
         let mean = object.len() / chunk_count;
@@ -330,6 +369,14 @@ impl Actor {
         }
         let view = &self.shared.view;
         self.group.add(&header, &footer, object.footer_bytes, |bucket| view.bounds(bucket).log_start);
+        // In the order of the parts, so that the last change of a row is its state.
+        slots.sort_by_key(|slot| slot.number);
+        for slot in slots {
+            let changed = std::mem::take(&mut slot.changed);
+            self.pending.confirmed(slot.number, &changed);
+            self.group.add_rows(&changed);
+            self.shared.rows.confirm(header.seq, changed);
+        }
         self.next_seq = header.seq.next();
         self.shared.confirmed.send_replace(header.seq);
     }

@@ -8,6 +8,7 @@ use wadi_model::options::LogCompression;
 use wadi_model::predicate::ColumnStatistics;
 use wadi_model::{Bucket, SchemaId};
 
+use super::merging::{Changes, KeyedRows};
 use super::part::{AppendError, Part, Stamp};
 use crate::container::{COLUMN_CHUNK_BYTES, ColumnSegment};
 use crate::context::Context;
@@ -31,6 +32,10 @@ pub(super) enum Payload {
     Rows(RecordBatch),
     /// Many: a chunk of their own, encoded before they wait.
     Chunk(EncodedChunk),
+    /// Rows of a primary-key table, before the actor has merged them.
+    Keyed(KeyedRows),
+    /// What became of those.
+    Changes(Changes),
 }
 
 /// An encoded chunk.
@@ -50,11 +55,14 @@ pub(super) async fn prepare(
     part: Part,
     raw_bytes: usize,
 ) -> Result<Prepared, AppendError> {
-    let Part { bucket, schema, compression, rows, stamp } = part;
+    let Part { bucket, schema, compression, rows, stamp, keyed } = part;
     let count = u32::try_from(rows.num_rows()).map_err(|_| too_many_rows())?;
-    let payload = if raw_bytes >= context.settings.own_chunk_bytes {
+    let payload = if let Some(keyed) = keyed {
+        let encoded = context.cpu.run(move || KeyedRows::encode(&bucket, keyed, &rows)).await;
+        Payload::Keyed(encoded.unwrap_or_else(|| Err(AppendError::internal("encoding panicked")))?)
+    } else if raw_bytes >= context.settings.own_chunk_bytes {
         let encoded = context.cpu.run(move || encode(&rows, compression)).await;
-        Payload::Chunk(encoded.unwrap_or_else(|| Err(internal("encoding panicked")))?)
+        Payload::Chunk(encoded.unwrap_or_else(|| Err(AppendError::internal("encoding panicked")))?)
     } else {
         Payload::Rows(rows)
     };
@@ -62,12 +70,9 @@ pub(super) async fn prepare(
 }
 
 fn too_many_rows() -> AppendError {
-    internal("a part has more than 4,294,967,295 rows")
+    AppendError::internal("a part has more than 4,294,967,295 rows")
 }
 
-fn internal(why: impl ToString) -> AppendError {
-    AppendError::Internal(why.to_string())
-}
 
 /// Encodes one batch.
 pub(super) fn encode(rows: &RecordBatch, compression: LogCompression) -> Result<EncodedChunk, AppendError> {
@@ -76,7 +81,7 @@ pub(super) fn encode(rows: &RecordBatch, compression: LogCompression) -> Result<
         LogCompression::Lz4 => Compression::Lz4,
         LogCompression::Zstd { level } => Compression::Zstd { level },
     };
-    let encoded = ipc::encode(rows, compression).map_err(internal)?;
+    let encoded = ipc::encode(rows, compression).map_err(AppendError::internal)?;
     let message = encoded.message;
     if message.len() < COLUMN_CHUNK_BYTES {
         let crc = crc32c::crc32c(&message);
@@ -114,7 +119,7 @@ pub(super) fn encode_together(
 ) -> Result<EncodedChunk, AppendError> {
     match batches {
         [one] => encode(one, compression),
-        [first, ..] => encode(&concat_batches(first.schema_ref(), batches).map_err(internal)?, compression),
-        [] => Err(internal("a chunk needs rows")),
+        [first, ..] => encode(&concat_batches(first.schema_ref(), batches).map_err(AppendError::internal)?, compression),
+        [] => Err(AppendError::internal("a chunk needs rows")),
     }
 }

@@ -96,6 +96,10 @@ impl Piece {
             Payload::Rows(RecordBatch::new_empty(std::sync::Arc::new(arrow::datatypes::Schema::empty())));
         let Prepared { bucket, schema, compression, rows, raw_bytes, stamp, payload } = &mut slot.part;
         let base_offset = slot.base_offset.0;
+        let kind = match payload {
+            Payload::Rows(_) | Payload::Chunk(_) => ChunkKind::Log,
+            Payload::Keyed(_) | Payload::Changes(_) => ChunkKind::Changelog,
+        };
         let producer = stamp.as_ref().map(|stamp| Producer {
             id: stamp.producer.to_string(),
             sequence: stamp.sequence,
@@ -108,7 +112,7 @@ impl Piece {
             table: bucket.table.0,
             partition: bucket.partition.0,
             bucket: bucket.bucket,
-            kind: ChunkKind::Log as i32,
+            kind: kind as i32,
             schema_id: u32::from(schema.0),
             base_offset,
             rows: *rows,
@@ -127,6 +131,8 @@ fn chunks(pieces: Vec<Piece>, time: i64) -> Result<Vec<(Chunk, Bytes)>, AppendEr
         let Piece { payload, compression, chunk, raw_bytes } = piece;
         let batch = match payload {
             Payload::Rows(batch) => batch,
+            Payload::Changes(changes) => changes.to_batch()?,
+            Payload::Keyed(_) => return Err(AppendError::internal("rows were not merged")),
             Payload::Chunk(encoded) => {
                 finish_shared(&mut shared, time, &mut done)?;
                 done.push(complete(chunk, encoded, time));

@@ -3,7 +3,7 @@
 //! A group is always the fold of whole log objects, and its write carries the last one's position as `seqnum`. So the
 //! database is at every moment the fold of a prefix of the log, and replay goes on exactly behind it (K1, L1).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use bytes::Bytes;
 use prost::Message;
@@ -13,6 +13,7 @@ use tokio::time::Instant;
 use wadi_model::{Bucket, LogSeq, Offset};
 
 use super::producers::{Lifetimes, ProducerKey};
+use super::rows::Row;
 use super::view::indexed;
 use crate::container::{Footer, Header};
 use crate::keys::applied::{self, Applied};
@@ -31,6 +32,7 @@ pub(super) struct Group {
     footers: Vec<(LogSeq, Bytes)>,
     index: BTreeMap<Bucket, Vec<IndexedChunk>>,
     watermarks: BTreeMap<Bucket, Watermark>,
+    rows: HashMap<Bytes, Row>,
 }
 
 impl Group {
@@ -44,6 +46,7 @@ impl Group {
             footers: Vec::new(),
             index: BTreeMap::new(),
             watermarks: BTreeMap::new(),
+            rows: HashMap::new(),
         }
     }
 
@@ -65,6 +68,10 @@ impl Group {
             self.footers.push((header.seq, footer_bytes));
         }
         for (position, chunk) in footer.chunks.iter().enumerate() {
+            if chunk.rows == 0 {
+                // It only says that a request changed nothing.
+                continue;
+            }
             self.bytes += 32;
             self.index.entry(chunk.bucket_id()).or_default().push(indexed(header.seq, position, chunk));
         }
@@ -79,6 +86,14 @@ impl Group {
             put_id: Bytes::copy_from_slice(&header.put_id.to_le_bytes()),
             time: header.time,
         });
+    }
+
+    /// Adds the changes of rows that the object brought, in their order.
+    pub(super) fn add_rows<'a>(&mut self, changes: impl IntoIterator<Item = &'a (Bytes, Row)>) {
+        for (key, row) in changes {
+            self.bytes += key.len() + row.as_ref().map_or(0, Bytes::len);
+            self.rows.insert(key.clone(), row.clone());
+        }
     }
 
     /// Whether nothing was added.
@@ -119,6 +134,12 @@ impl Group {
         }
         for (bucket, mark) in self.watermarks {
             write.put(watermark::key(&bucket), mark.encode_to_vec());
+        }
+        for (key, row) in self.rows {
+            match row {
+                Some(row) => write.put_bytes(key, row),
+                None => write.delete(key),
+            }
         }
         for ((bucket, name), entry) in producers {
             let ttl = Ttl::ExpireAtMillis(lifetimes.end(&entry));

@@ -2,12 +2,14 @@
 
 use std::collections::VecDeque;
 
+use bytes::Bytes;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 use wadi_model::Offset;
 
 use super::encode::Prepared;
 use super::part::{AppendError, Appended};
+use super::rows::Row;
 use crate::context::Share;
 
 /// Where a part's answer goes.
@@ -22,6 +24,10 @@ pub(super) struct Slot {
     pub reply: Reply,
     /// Held until the answer is given.
     pub share: Share,
+    /// Its number among all parts of the shard, by which its pending rows are known.
+    pub number: u64,
+    /// The last state of each row that it changed.
+    pub changed: Vec<(Bytes, Row)>,
 }
 
 /// The parts of one future object.

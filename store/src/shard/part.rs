@@ -7,6 +7,9 @@ use arrow::array::{Array, ArrayRef, RecordBatch};
 use wadi_model::options::LogCompression;
 use wadi_model::{Bucket, ErrorKind, Fault, Offset, SchemaId};
 
+use super::merging::Keyed;
+use crate::keyed::RowError;
+
 /// One request's rows for one bucket. Taken or refused as a whole (L5).
 #[derive(Clone, Debug)]
 pub struct Part {
@@ -20,6 +23,8 @@ pub struct Part {
     pub rows: RecordBatch,
     /// Who sent it, if a retry is to find it again.
     pub stamp: Option<Stamp>,
+    /// For a primary-key table, what the rows are to do.
+    pub keyed: Option<Keyed>,
 }
 
 /// Bytes of the rows themselves. Columns may share one buffer, such as the body that they came in; counting buffers would
@@ -109,9 +114,37 @@ pub enum AppendError {
         /// The request's number.
         sequence: u64,
     },
+    /// A row has no usable key.
+    #[error("{0}")]
+    Key(wadi_model::key::KeyFault),
+    /// A row cannot be merged with the stored one.
+    #[error("{0}")]
+    Merge(wadi_model::merge::MergeFault),
+    /// A stored row is of a later version of the table than the one that the part was made for. Nothing was written.
+    #[error("the table was altered while the rows were on their way (version {version} is there now); send them again")]
+    SchemaBehind {
+        /// The version of the stored row.
+        version: SchemaId,
+    },
     /// The rows could not be stored, or stored state could not be read.
     #[error("{0}")]
     Internal(String),
+}
+
+impl AppendError {
+    pub(super) fn internal(why: impl ToString) -> AppendError {
+        AppendError::Internal(why.to_string())
+    }
+}
+
+impl From<RowError> for AppendError {
+    fn from(error: RowError) -> AppendError {
+        match error {
+            RowError::Key(fault) => AppendError::Key(fault),
+            RowError::UnknownVersion(version) => AppendError::SchemaBehind { version },
+            error => AppendError::internal(error),
+        }
+    }
 }
 
 impl Fault for AppendError {
@@ -119,10 +152,11 @@ impl Fault for AppendError {
         match self {
             AppendError::TooLarge { .. } => ErrorKind::TooLarge,
             AppendError::Overloaded => ErrorKind::Overloaded,
-            AppendError::NotOwned => ErrorKind::Unavailable,
+            AppendError::NotOwned | AppendError::SchemaBehind { .. } => ErrorKind::Unavailable,
             AppendError::OutcomeUnknown => ErrorKind::OutcomeUnknown,
             AppendError::InFlight { .. } | AppendError::SequenceTooOld { .. } => ErrorKind::Conflict,
-            AppendError::KeyReused { .. } => ErrorKind::Rejected,
+            AppendError::KeyReused { .. } | AppendError::Key(_) => ErrorKind::Rejected,
+            AppendError::Merge(fault) => fault.kind(),
             AppendError::Internal(_) => ErrorKind::Internal,
         }
     }
@@ -136,6 +170,9 @@ impl Fault for AppendError {
             AppendError::InFlight { .. } => "in_flight",
             AppendError::SequenceTooOld { .. } => "sequence_too_old",
             AppendError::KeyReused { .. } => "key_reused",
+            AppendError::Key(fault) => fault.code(),
+            AppendError::Merge(fault) => fault.code(),
+            AppendError::SchemaBehind { .. } => "schema_changed",
             AppendError::Internal(_) => "internal",
         }
     }

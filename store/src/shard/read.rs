@@ -16,6 +16,8 @@ use crate::keys::index::{self, IndexedChunk};
 use chunk::{ChunkPlan, Got};
 use footers::Footers;
 
+pub(super) use chunk::whole_chunk;
+
 mod chunk;
 mod footers;
 mod system;

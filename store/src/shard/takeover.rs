@@ -10,8 +10,8 @@
 //! 4. Open SlateDB as the writer after E. If another opened it meanwhile, begin again as long as the claim holds.
 //! 5. If the manifest just fenced is already at or beyond m, the scan began too low: log objects were deleted under
 //!    it, and the fence stands below the live end. Begin again; now nobody else moves the manifest.
-//! 6. Replay what lies between the manifest and m into SlateDB, and rebuild bounds and offsets. What is replayed is what
-//!    the scan read, never the names read again: a late FENCE may lie where a deleted object was.
+//! 6. Replay what lies between the manifest and m into SlateDB, and rebuild bounds and offsets ([`super::replay`]). Which objects
+//!    these are the scan has said; their names are not listed again: a late FENCE may lie where a deleted object was.
 //! 7. Check the lease once more, and serve.
 //!
 //! With one PUT in flight, the owner before has at most the object at m left, so the fence ends it: no lower token can
@@ -25,29 +25,21 @@
 //! | the open | a higher epoch, the same `last_l0_seq` | opens after that epoch, replays the same objects |
 //! | part of the replay | nothing of it, or a flushed prefix | replays from there |
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use futures::{StreamExt, TryStreamExt, stream};
 use slatedb::Db;
-use slatedb::config::ScanOptions;
-use tokio::sync::watch;
 use tokio::time::Instant;
-use wadi_model::{Bucket, LogSeq, Offset};
+use wadi_model::LogSeq;
 
-use super::actor::{self, Start};
-use super::group::{Group, requests_in};
-use super::producers::{Lifetimes, ProducerKey, remember};
-use super::view::View;
-use super::{Shard, Shared};
+use super::replay::replay;
+use super::{Shard, actor};
 use crate::claim::Claim;
 use crate::clock::ShardClock;
 use crate::container::{Header, Kind, seal};
 use crate::context::Context;
 use crate::database::{self, ManifestView};
-use crate::keys::producer::{self, ProducerEntry};
-use crate::keys::watermark::{self, Watermark};
-use crate::keys::{DamagedEntry, applied};
+use crate::keys::DamagedEntry;
 use crate::log::{LogObject, PutOutcome, ReadError, create, object_path, read_header, read_object};
 
 /// Log objects read ahead of the scan. Reading beyond the end costs a 404 each.
@@ -140,10 +132,10 @@ async fn close(db: &Db) {
 }
 
 /// The log from the manifest to our fence.
-struct Scan {
-    objects: Vec<LogObject>,
-    fence: LogSeq,
-    time: i64,
+pub(super) struct Scan {
+    pub objects: Vec<LogObject>,
+    pub fence: LogSeq,
+    pub time: i64,
 }
 
 /// Steps 2 and 3. `None`: begin again. `ours` are the put ids of our own fences, from earlier rounds.
@@ -223,7 +215,7 @@ async fn scan_and_fence(
     }
 }
 
-fn superseded(seq: LogSeq, token: wadi_model::Token) -> TakeoverError {
+pub(super) fn superseded(seq: LogSeq, token: wadi_model::Token) -> TakeoverError {
     TakeoverError::Superseded(format!("log position {seq} has the higher token {token}"))
 }
 
@@ -254,104 +246,4 @@ async fn fence(context: &Context, claim: &Claim, seq: LogSeq, time: i64) -> Fenc
         PutOutcome::Taken(_) => Fencing::Taken,
         PutOutcome::Unknown(why) => Fencing::Unknown(why),
     }
-}
-
-/// Step 6: brings the database to the fence, and gathers what the actor starts from.
-async fn replay(
-    context: &Context,
-    claim: &Claim,
-    db: &Db,
-    durable: LogSeq,
-    scan: Scan,
-) -> Result<(Shared, Start), TakeoverError> {
-    check_applied(db, durable, claim).await?;
-    let mut watermarks = load_watermarks(db).await?;
-    let mut applied = durable;
-    let objects: Vec<LogObject> = scan.objects.into_iter().filter(|o| o.header.seq > durable).collect();
-    for objects in objects.chunks(context.settings.group_objects) {
-        applied = replay_group(context, db, objects, &mut watermarks).await?;
-    }
-    let next_offsets: BTreeMap<Bucket, Offset> =
-        watermarks.iter().map(|(b, w)| (*b, Offset(w.high))).collect();
-    let start =
-        Start { next_seq: scan.fence.next(), applied, flushed: durable, time: scan.time, next_offsets };
-    let shared = Shared {
-        context: context.clone(),
-        claim: claim.clone(),
-        db: db.clone(),
-        view: View::new(watermarks, applied, context.settings.tail_bytes),
-        confirmed: watch::Sender::new(scan.fence),
-        ended: watch::Sender::new(None),
-    };
-    Ok((shared, start))
-}
-
-/// The database must be the fold of exactly the log that its manifest says.
-async fn check_applied(db: &Db, durable: LogSeq, claim: &Claim) -> Result<(), TakeoverError> {
-    let stored = db.get(applied::key()).await?;
-    let applied = stored.map(|value| applied::decode(&value)).transpose()?.unwrap_or_default();
-    if applied.seq != durable.0 {
-        return Err(TakeoverError::Damaged(format!(
-            "the database says log position {} and its manifest {durable}",
-            applied.seq
-        )));
-    }
-    if applied.token > claim.token().0 {
-        return Err(superseded(durable, wadi_model::Token(applied.token)));
-    }
-    Ok(())
-}
-
-async fn load_watermarks(db: &Db) -> Result<BTreeMap<Bucket, Watermark>, TakeoverError> {
-    let options = ScanOptions { read_ahead_bytes: 1 << 20, ..ScanOptions::default() };
-    let mut entries = db.scan_prefix_with_options(watermark::prefix(), .., &options).await?;
-    let mut watermarks = BTreeMap::new();
-    while let Some(entry) = entries.next().await? {
-        let (bucket, mark) = watermark::decode(&entry.key, &entry.value)?;
-        watermarks.insert(bucket, mark);
-    }
-    Ok(watermarks)
-}
-
-async fn replay_group(
-    context: &Context,
-    db: &Db,
-    objects: &[LogObject],
-    watermarks: &mut BTreeMap<Bucket, Watermark>,
-) -> Result<LogSeq, TakeoverError> {
-    let mut group = Group::new();
-    let mut producers: BTreeMap<ProducerKey, ProducerEntry> = BTreeMap::new();
-    for object in objects {
-        for chunk in &object.footer.chunks {
-            let mark = watermarks.entry(chunk.bucket_id()).or_default();
-            if chunk.base_offset != mark.high {
-                return Err(TakeoverError::Damaged(format!(
-                    "log position {}: {} goes on at offset {} instead of {}",
-                    object.header.seq,
-                    chunk.bucket_id(),
-                    chunk.base_offset,
-                    mark.high
-                )));
-            }
-            mark.high = chunk.end().0;
-        }
-        for (key, once, request) in requests_in(&object.footer) {
-            if !producers.contains_key(&key) {
-                let stored = db.get(producer::key(&key.0, &key.1)).await?;
-                let entry = stored.map(|value| producer::decode(&value)).transpose()?.unwrap_or_default();
-                producers.insert(key.clone(), entry);
-            }
-            if let Some(entry) = producers.get_mut(&key) {
-                remember(entry, once, request, object.header.time);
-            }
-        }
-        let start = |bucket: &Bucket| Offset(watermarks.get(bucket).map_or(0, |w| w.start));
-        group.add(&object.header, &object.footer, object.footer_bytes.clone(), start);
-    }
-    let lifetimes = Lifetimes { producer: context.settings.producer_ttl, key: context.settings.key_ttl };
-    let Some((write, seq)) = group.into_write(producers.into_iter().collect(), lifetimes) else {
-        return Err(TakeoverError::Damaged("nothing to replay, not even our own fence".into()));
-    };
-    database::write(db, write, seq).await?;
-    Ok(seq)
 }

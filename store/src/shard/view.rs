@@ -84,6 +84,9 @@ impl View {
         for (position, chunk) in footer.chunks.iter().enumerate() {
             let bucket = inner.buckets.entry(chunk.bucket_id()).or_default();
             bucket.bounds.high_watermark = chunk.end();
+            if chunk.rows == 0 {
+                continue;
+            }
             bucket.recent.push_back(indexed(seq, position, chunk));
         }
         inner.held += chunks.iter().map(Bytes::len).sum::<usize>();

@@ -5,16 +5,20 @@ use std::sync::Arc;
 
 use arrow::array::{Array, BooleanArray, RecordBatch};
 use arrow::compute::{filter_record_batch, prep_null_mask_filter};
+use arrow::datatypes::SchemaRef;
 use bytes::Bytes;
 use wadi_model::batch::{ReadAs, read_as};
 use wadi_model::ipc::{self, Layout};
 use wadi_model::predicate::ColumnStatistics;
-use wadi_model::{LogSeq, Offset, Schema};
+use wadi_model::{LogSeq, Offset, Schema, ShardId, system};
 
 use super::super::Shared;
+use super::super::merging::stored_schema;
 use super::system::SystemColumns;
 use super::{LogRead, LogReadError, Piece, internal};
-use crate::container::{Chunk, Footer};
+use crate::container::{Chunk, ChunkKind, Damaged, Footer};
+use crate::context::Context;
+use crate::log::{ReadError, object_path};
 use crate::segments::Segment;
 
 /// A chunk's message may grow to this when it is decompressed; nothing that was written is larger.
@@ -31,10 +35,14 @@ pub(super) struct ChunkPlan {
     footer: Arc<Footer>,
     position: usize,
     read_as: ReadAs,
-    /// Stored columns to read: those of `read_as`, then those of the filter.
     filter_as: Option<ReadAs>,
+    /// Positions in the chunk of the columns to read: of `read_as`, of the filter, and the change type if it is wanted.
     sources: Vec<usize>,
     stored: Schema,
+    /// The chunk's columns: those of the schema, in a changelog behind the change type.
+    columns: SchemaRef,
+    /// Columns of the chunk before those of the schema.
+    leading: usize,
 }
 impl ChunkPlan {
     pub(super) fn new(
@@ -51,8 +59,17 @@ impl ChunkPlan {
                 filter.columns().iter().filter_map(|name| newest.index_of(name)).collect();
             read_as(stored, newest, &needed)
         });
-        let mut sources: BTreeSet<usize> = read_as_wanted.sources().iter().copied().collect();
-        sources.extend(filter_as.iter().flat_map(|f| f.sources().iter().copied()));
+        let changelog = footer.chunks[position].kind() == ChunkKind::Changelog;
+        let leading = usize::from(changelog);
+        let columns = match changelog {
+            true => Arc::new(stored_schema(stored.arrow())),
+            false => stored.arrow().clone(),
+        };
+        let of_rows = read_as_wanted.sources().iter().chain(filter_as.iter().flat_map(|f| f.sources()));
+        let mut sources: BTreeSet<usize> = of_rows.map(|source| source + leading).collect();
+        if changelog && request.system.iter().any(|name| name == system::CHANGE_TYPE) {
+            sources.insert(0);
+        }
         ChunkPlan {
             seq,
             footer,
@@ -61,6 +78,8 @@ impl ChunkPlan {
             filter_as,
             sources: sources.into_iter().collect(),
             stored: stored.clone(),
+            columns,
+            leading,
         }
     }
 
@@ -98,7 +117,7 @@ impl ChunkPlan {
                 continue;
             }
             let statistics =
-                chunk.columns.get(stored).map(|c| ColumnStatistics::decode(&mut c.statistics.as_ref()));
+                chunk.columns.get(stored + self.leading).map(|c| ColumnStatistics::decode(&mut c.statistics.as_ref()));
             if let Some(Ok(statistics)) = statistics {
                 known.insert(name.to_string(), statistics);
             }
@@ -108,19 +127,7 @@ impl ChunkPlan {
 
     /// What must be read of the object.
     fn segments(&self) -> Vec<Segment> {
-        let chunk = self.chunk();
-        if chunk.columns.is_empty() {
-            return vec![Segment { range: chunk.range(), crc: chunk.crc }];
-        }
-        let at = u64::from(chunk.start);
-        let head = Segment { range: at..at + u64::from(chunk.metadata_len), crc: chunk.crc };
-        let column = |i: &usize| {
-            chunk.columns.get(*i).map(|c| {
-                let start = at + u64::from(c.start);
-                Segment { range: start..start + u64::from(c.len), crc: c.crc }
-            })
-        };
-        std::iter::once(head).chain(self.sources.iter().filter_map(column)).collect()
+        segments_of(self.chunk(), &self.sources)
     }
 
     pub(super) async fn read(
@@ -142,7 +149,8 @@ impl ChunkPlan {
         };
         let whole = self.first(request.offset) == self.chunk().first()
             && request.until.is_none_or(|until| self.chunk().end() <= until);
-        let as_stored = self.read_as.is_identity() && self.read_as.sources() == self.sources.as_slice();
+        let wanted = self.read_as.sources().iter().map(|source| source + self.leading);
+        let as_stored = self.read_as.is_identity() && wanted.eq(self.sources.iter().copied());
         if whole && as_stored && request.filter.is_none() && request.system.is_empty() {
             let rows = self.chunk().rows;
             if rows as usize <= request.max_rows {
@@ -166,12 +174,12 @@ impl ChunkPlan {
     fn message(&self, bytes: Vec<Bytes>) -> Result<Bytes, LogReadError> {
         let [head, columns @ ..] = bytes.as_slice() else { return Err(internal("a chunk has no bytes")) };
         if self.chunk().columns.is_empty() {
-            return match self.sources.len() == self.stored.columns().len() {
+            return match self.sources.len() == self.columns.fields().len() {
                 true => Ok(head.clone()),
-                false => ipc::project_message(head, self.stored.arrow(), &self.sources).map_err(internal),
+                false => ipc::project_message(head, &self.columns, &self.sources).map_err(internal),
             };
         }
-        let layout = Layout::parse(head, self.stored.arrow()).map_err(internal)?;
+        let layout = Layout::parse(head, &self.columns).map_err(internal)?;
         let projection = ipc::project(&layout, &self.sources).map_err(internal)?;
         let body: usize = columns.iter().map(Bytes::len).sum();
         let mut message = Vec::with_capacity(projection.metadata.len() + body);
@@ -184,7 +192,7 @@ impl ChunkPlan {
 
     fn decode(&self, bytes: Vec<Bytes>) -> Result<RecordBatch, LogReadError> {
         let message = self.message(bytes)?;
-        let schema = Arc::new(self.stored.arrow().project(&self.sources).map_err(internal)?);
+        let schema = Arc::new(self.columns.project(&self.sources).map_err(internal)?);
         ipc::decode(&message, &schema, MAX_RAW).map_err(internal)
     }
 
@@ -196,13 +204,14 @@ impl ChunkPlan {
         let chunk = chunk.slice(skip, (end.0 - first.0) as usize);
         let sources = |read: &ReadAs| -> Result<RecordBatch, LogReadError> {
             let place =
-                |s: &usize| self.sources.binary_search(s).map_err(|_| internal("a column was not read"));
+                |s: &usize| self.sources.binary_search(&(s + self.leading)).map_err(|_| internal("a column was not read"));
             let places = read.sources().iter().map(place).collect::<Result<Vec<_>, _>>()?;
             read.apply(&chunk.project(&places).map_err(internal)?).map_err(internal)
         };
         let mut rows = sources(&self.read_as)?;
         if !request.system.is_empty() {
-            let system = SystemColumns { chunk: self.chunk(), first, table: request.table };
+            let changes = (self.leading == 1 && self.sources.first() == Some(&0)).then(|| chunk.column(0).clone());
+            let system = SystemColumns { chunk: self.chunk(), first, table: request.table, changes };
             rows = system.append(rows, &request.system).map_err(internal)?;
         }
         let mut matching = None;
@@ -215,4 +224,37 @@ impl ChunkPlan {
         }
         Ok((rows.num_rows() > 0).then_some(Got { piece: Piece::Batch(rows), matching }))
     }
+}
+
+/// A whole chunk of a log object, with the given columns, checked against its checksums.
+pub(in super::super) async fn whole_chunk(
+    context: &Context,
+    shard: ShardId,
+    seq: LogSeq,
+    chunk: &Chunk,
+    columns: SchemaRef,
+) -> Result<RecordBatch, ReadError> {
+    let all: Vec<usize> = (0..chunk.columns.len()).collect();
+    let segments = segments_of(chunk, &all);
+    let Context { segments: cache, objects, root, metrics, .. } = context;
+    let bytes = cache.fetch(objects, root, metrics, (shard, seq), &segments).await?;
+    let message = bytes.concat();
+    ipc::decode(&message.into(), &columns, MAX_RAW)
+        .map_err(|e| ReadError::damaged(&object_path(root, shard, seq), Damaged(e.to_string())))
+}
+
+/// What must be read of an object for these columns of a chunk.
+fn segments_of(chunk: &Chunk, columns: &[usize]) -> Vec<Segment> {
+    if chunk.columns.is_empty() {
+        return vec![Segment { range: chunk.range(), crc: chunk.crc }];
+    }
+    let at = u64::from(chunk.start);
+    let head = Segment { range: at..at + u64::from(chunk.metadata_len), crc: chunk.crc };
+    let column = |i: &usize| {
+        chunk.columns.get(*i).map(|c| {
+            let start = at + u64::from(c.start);
+            Segment { range: start..start + u64::from(c.len), crc: c.crc }
+        })
+    };
+    std::iter::once(head).chain(columns.iter().filter_map(column)).collect()
 }

@@ -2,9 +2,12 @@
 
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, Int32Array, Int64Array, RecordBatch, StringArray, TimestampMillisecondArray};
+use arrow::array::{
+    ArrayRef, AsArray, Int32Array, Int64Array, RecordBatch, StringArray, TimestampMillisecondArray, UInt8Array,
+};
 use arrow::datatypes::{Field, Schema};
 use arrow::error::ArrowError;
+use wadi_model::changelog::ChangeType;
 use wadi_model::{Offset, Table, system};
 
 use crate::container::Chunk;
@@ -14,6 +17,8 @@ pub(super) struct SystemColumns<'a> {
     pub chunk: &'a Chunk,
     pub first: Offset,
     pub table: &'a Table,
+    /// In a changelog, the stored change types of the same rows.
+    pub changes: Option<ArrayRef>,
 }
 
 impl SystemColumns<'_> {
@@ -25,13 +30,13 @@ impl SystemColumns<'_> {
         for name in names {
             let unknown = || ArrowError::InvalidArgumentError(format!("{name} is no system column"));
             fields.push(Arc::new(system::field(name).ok_or_else(unknown)?));
-            columns.push(self.column(name, count));
+            columns.push(self.column(name, count)?);
         }
         RecordBatch::try_new(Arc::new(Schema::new(fields)), columns)
     }
 
-    fn column(&self, name: &str, rows: usize) -> ArrayRef {
-        match name {
+    fn column(&self, name: &str, rows: usize) -> Result<ArrayRef, ArrowError> {
+        Ok(match name {
             system::OFFSET => {
                 let first = self.first.0 as i64;
                 Arc::new(Int64Array::from_iter_values(first..first + rows as i64))
@@ -44,12 +49,24 @@ impl SystemColumns<'_> {
                 Arc::new(times.with_timezone("UTC"))
             }
             system::BUCKET => Arc::new(Int32Array::from(vec![self.chunk.bucket as i32; rows])),
-            system::CHANGE_TYPE => Arc::new(StringArray::from(vec!["+I"; rows])),
+            system::CHANGE_TYPE => match &self.changes {
+                None => Arc::new(StringArray::from(vec![ChangeType::Insert.as_str(); rows])),
+                Some(changes) => Arc::new(spelled(changes.as_primitive())?),
+            },
             // Partitions have names of their own, which the table will know.
             _ => {
                 debug_assert!(self.table.partition_by.is_empty(), "only tables without partitions exist");
                 Arc::new(StringArray::from(vec![""; rows]))
             }
-        }
+        })
     }
+}
+
+fn spelled(changes: &UInt8Array) -> Result<StringArray, ArrowError> {
+    let spell = |number: &u8| {
+        let unknown = || ArrowError::InvalidArgumentError(format!("{number} is no change type"));
+        ChangeType::of(*number).map(ChangeType::as_str).ok_or_else(unknown)
+    };
+    let spelled: Vec<&str> = changes.values().iter().map(spell).collect::<Result<_, _>>()?;
+    Ok(StringArray::from(spelled))
 }

@@ -1,0 +1,220 @@
+//! What the calls that write rows have in common: they receive a body, decode it, write it, and say what became of it.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::Request;
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use http::{HeaderMap, HeaderName, HeaderValue, header};
+use serde::Serialize;
+use tokio::time::Instant;
+use wadi_model::reject::{Rejects, RowError};
+use wadi_model::{ErrorKind, Schema, Table};
+use wadi_store::context::Share;
+use wadi_store::shard::{Keyed, Stamp};
+
+use crate::app::Gateway;
+use crate::body::encoding::{Encoding, ReceiveLimits, Room, receive};
+use crate::body::{self, BodyError, BodyFormat, BodyLimits, Decoded};
+use crate::problem::Problem;
+use crate::request::RequestId;
+use crate::write::{self, Written, WrittenRange};
+use rejected::Rejected;
+
+mod rejected;
+mod stamp;
+
+const SERVER_TIMING: HeaderName = HeaderName::from_static("server-timing");
+
+/// What to do with rows that do not fit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum OnError {
+    /// Refuse the request.
+    Fail,
+    /// Write the others.
+    Skip,
+    /// Write the others, and these into the table of rejected rows.
+    Dlq,
+}
+
+impl OnError {
+    pub(super) fn of(given: Option<&str>) -> Result<OnError, Problem> {
+        match given {
+            None | Some("fail") => Ok(OnError::Fail),
+            Some("skip") => Ok(OnError::Skip),
+            Some("dlq") => Ok(OnError::Dlq),
+            Some(other) => {
+                let detail = format!("parameter \"on_error\" is \"{other}\"; write fail, skip or dlq");
+                Err(Problem::new(ErrorKind::Invalid, "invalid_parameter", detail))
+            }
+        }
+    }
+}
+
+/// The answer to a write: durable in the object store, and readable.
+#[derive(Debug, Serialize)]
+struct WriteAnswer {
+    request_id: String,
+    rows: u64,
+    offsets: Vec<WrittenRange>,
+    rejected_rows: u64,
+    rejected: Vec<RowError>,
+}
+
+/// A write whose body has been received.
+pub(super) struct Received {
+    table: Arc<Table>,
+    /// What is asked for: verb and parameters.
+    intent: String,
+    on_error: OnError,
+    request_id: String,
+    mark: Option<stamp::Mark>,
+    format: BodyFormat,
+    body: Bytes,
+    began: Instant,
+    _shares: Vec<Share>,
+}
+
+impl Received {
+    /// Receives the body of a write to a table.
+    pub(super) async fn take(
+        gateway: &Gateway,
+        table: Arc<Table>,
+        intent: String,
+        on_error: OnError,
+        RequestId(request_id): RequestId,
+        request: Request,
+    ) -> Result<Received, Problem> {
+        let began = Instant::now();
+        let (parts, body) = request.into_parts();
+        let format = format_of(&parts.headers)?;
+        let mark = stamp::Mark::of(&parts.headers)?;
+        let (body, _shares) = take_body(gateway, &parts.headers, body).await?;
+        Ok(Received { table, intent, on_error, request_id, mark, format, body, began, _shares })
+    }
+
+    /// The body, decompressed.
+    pub(super) fn body(&self) -> &Bytes {
+        &self.body
+    }
+
+    /// Reads the body as rows of these columns, and does `then` with them; both are CPU work.
+    pub(super) async fn decode<T: Send + 'static>(
+        &self,
+        gateway: &Gateway,
+        schema: Schema,
+        then: impl FnOnce(Decoded) -> Result<T, Problem> + Send + 'static,
+    ) -> Result<T, Problem> {
+        let limits = BodyLimits {
+            max_rows: gateway.limits().body_rows,
+            max_batch_bytes: gateway.limits().body_decoded.saturating_mul(2),
+            ..BodyLimits::default()
+        };
+        let (format, body) = (self.format, self.body.clone());
+        let work = move || then(body::decode(format, body, &schema, &limits)?);
+        let decoded = gateway.host().context().cpu.run(work).await;
+        let panicked = || Problem::new(ErrorKind::Internal, "internal", "reading the body panicked");
+        decoded.unwrap_or_else(|| Err(panicked()))
+    }
+
+    /// Writes the rows, also if the client leaves: half of a request must not depend on a connection.
+    pub(super) async fn write(
+        self,
+        gateway: &Gateway,
+        decoded: Decoded,
+        keyed: Option<Keyed>,
+    ) -> Result<Response, Problem> {
+        if self.on_error == OnError::Fail && !decoded.rejects.is_empty() {
+            return Err(rows_rejected(&decoded));
+        }
+        let gateway = gateway.clone();
+        let work = async move { self.write_all(&gateway, decoded, keyed).await };
+        let done = wadi_store::task::spawn(work).await;
+        done.unwrap_or_else(|e| Err(Problem::new(ErrorKind::Internal, "internal", e.to_string())))
+    }
+
+    async fn write_all(
+        self,
+        gateway: &Gateway,
+        decoded: Decoded,
+        keyed: Option<Keyed>,
+    ) -> Result<Response, Problem> {
+        let decoding = self.began.elapsed();
+        let fingerprint = stamp::fingerprint(&self.intent, self.on_error, &self.body);
+        let stamp: Option<Stamp> = self.mark.map(|mark| mark.stamp(fingerprint));
+        let with_rejects = self.on_error == OnError::Dlq && !decoded.rejects.is_empty();
+        if with_rejects {
+            let (body, format, request_id) = (&self.body, self.format, self.request_id.as_str());
+            let rows = Rejected { decoded: &decoded, body, format, request_id };
+            rows.write(gateway, &self.table, stamp.clone()).await?;
+        }
+        drop(self.body);
+        let (rows, rejects) = (decoded.batch.num_rows() as u64, decoded.rejects);
+        match write::write(gateway, &self.table, decoded.batch, keyed, stamp).await {
+            Ok(written) => Ok(answer(self.request_id, rows, rejects, written, decoding)),
+            Err(problem) if with_rejects => Err(problem.at_least_partial()),
+            Err(problem) => Err(problem),
+        }
+    }
+}
+
+fn format_of(headers: &HeaderMap) -> Result<BodyFormat, Problem> {
+    let given = headers.get(header::CONTENT_TYPE).map(|v| v.to_str().unwrap_or("unreadable"));
+    BodyFormat::of(given).map_err(Problem::from)
+}
+
+/// Receives the body, with shares of the memory for bodies that are held until the request ends.
+async fn take_body(
+    gateway: &Gateway,
+    headers: &HeaderMap,
+    body: axum::body::Body,
+) -> Result<(Bytes, Vec<Share>), Problem> {
+    let limits = gateway.limits();
+    let given = headers.get(header::CONTENT_ENCODING).map(|v| v.to_str().unwrap_or("unreadable"));
+    let encoding = Encoding::of(given)?;
+    let mut room = Room::within(gateway.bodies());
+    let receive_limits = ReceiveLimits { max_sent: limits.body_sent, max_decoded: limits.body_decoded };
+    let received = receive(body, encoding, receive_limits, &mut room).await?;
+    // The columns that it becomes take about as much again.
+    if !room.grow(received.bytes.len()) {
+        return Err(BodyError::Overloaded.into());
+    }
+    Ok((received.bytes, room.into_shares()))
+}
+
+fn rows_rejected(decoded: &Decoded) -> Problem {
+    let told: Vec<RowError> = decoded.rejects.told().cloned().collect();
+    let first = told.first().map(|e| format!("; the first: {e}")).unwrap_or_default();
+    let detail = format!(
+        "{} of {} rows do not fit the table, and nothing was written{first}; with ?on_error=skip or ?on_error=dlq the \
+         other rows are written",
+        decoded.rejects.count(),
+        decoded.rows
+    );
+    Problem::new(ErrorKind::Rejected, "rows_rejected", detail).rows(told, decoded.rejects.count())
+}
+
+fn answer(
+    request_id: String,
+    rows: u64,
+    rejects: Rejects,
+    written: Written,
+    decoding: std::time::Duration,
+) -> Response {
+    let millis = |d: std::time::Duration| d.as_secs_f64() * 1000.0;
+    let timing = format!(
+        "decode;dur={:.1}, queue;dur={:.1}, put;dur={:.1}",
+        millis(decoding),
+        millis(written.queued),
+        millis(written.put)
+    );
+    let rejected_rows = rejects.count();
+    let rejected = rejects.told().cloned().collect();
+    let answer = WriteAnswer { request_id, rows, offsets: written.offsets, rejected_rows, rejected };
+    let mut response = Json(answer).into_response();
+    if let Ok(timing) = HeaderValue::from_str(&timing) {
+        response.headers_mut().insert(SERVER_TIMING, timing);
+    }
+    response
+}

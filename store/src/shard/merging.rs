@@ -1,0 +1,333 @@
+//! From a part of a primary-key table to changes of rows, and the changelog that says them.
+//!
+//! A part carries keys and rows as bytes, made outside the actor. The actor merges each with the newest state of its row:
+//! one of its own on the way to durability, else what [`Rows`] knows, else what the loader read. Nothing here waits.
+//!
+//! The changelog is the truth: state is its fold (K1), since both come from the same [`Changes`], in one log object.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, RecordBatch, UInt8Array};
+use arrow::buffer::BooleanBuffer;
+use arrow::datatypes::{DataType as ArrowType, Field, Schema as ArrowSchema};
+use bytes::{BufMut, Bytes, BytesMut};
+use wadi_model::changelog::ChangeType;
+use wadi_model::merge::{Change, MergeScratch, Outcome, TargetColumns};
+use wadi_model::{Bucket, system};
+
+use super::part::AppendError;
+use super::Shared;
+use super::rows::{Reads, Row, Rows};
+use crate::keyed::{KeyedTable, RowError};
+use crate::keys::row;
+
+/// What a part of a primary-key table asks for.
+#[derive(Clone, Debug)]
+pub struct Keyed {
+    /// The table, in the version of the part's rows.
+    pub table: Arc<KeyedTable>,
+    /// Positions in that version of the columns that the rows have; `None` is all of them.
+    pub columns: Option<Arc<[usize]>>,
+    /// Which rows are deletions; `None` is none of them.
+    pub deletes: Option<BooleanBuffer>,
+    /// The columns that an update touches; `None` is all.
+    pub targets: Option<Arc<TargetColumns>>,
+}
+
+impl Keyed {
+    /// Whether an upsert's row takes the place of whatever is stored.
+    fn replaces(&self) -> bool {
+        self.table.engine().replaces() && self.targets.as_ref().is_none_or(|targets| targets.is_full())
+    }
+
+    /// Whether nobody needs to know what is stored: it is replaced, and the changelog does not show it.
+    fn is_blind(&self) -> bool {
+        self.replaces() && !self.table.shows_before()
+    }
+}
+
+/// A part's keys and rows, as bytes.
+#[derive(Debug)]
+pub(super) struct KeyedRows {
+    pub keyed: Keyed,
+    /// Keys of the database.
+    pub keys: Vec<Bytes>,
+    rows: wadi_model::row::Rows,
+    /// What was read from the database for it.
+    pub reads: Option<Reads>,
+}
+
+impl KeyedRows {
+    /// Encodes a part's rows. CPU work.
+    pub(super) fn encode(bucket: &Bucket, keyed: Keyed, batch: &RecordBatch) -> Result<KeyedRows, AppendError> {
+        let codec = keyed.table.newest();
+        let all: Vec<usize>;
+        let columns = match &keyed.columns {
+            Some(columns) => columns,
+            None => {
+                all = (0..batch.num_columns()).collect();
+                all.as_slice()
+            }
+        };
+        let key = |position: usize| {
+            let at = columns.iter().position(|c| *c == position);
+            at.map(|at| batch.column(at).clone()).ok_or(RowError::NoKey)
+        };
+        let key_columns = keyed.table.table().key_columns();
+        let key_columns: Vec<ArrayRef> = key_columns.into_iter().map(key).collect::<Result<_, _>>()?;
+        let primary = keyed.table.encode_keys(&key_columns, batch.num_rows())?;
+        let rows = codec.encode_columns(columns, batch.columns(), batch.num_rows()).map_err(AppendError::internal)?;
+        Ok(KeyedRows { keys: database_keys(bucket, &primary), rows, keyed, reads: None })
+    }
+
+    fn is_delete(&self, row: usize) -> bool {
+        self.keyed.deletes.as_ref().is_some_and(|deletes| deletes.value(row))
+    }
+
+    /// Reads from the database what is not known of the part's rows.
+    pub(super) async fn read(&mut self, shared: &Shared) -> Result<(), AppendError> {
+        let keys: Vec<Bytes> = self.needed().cloned().collect();
+        // What was read before is given up only once the new reads are registered.
+        let reads = shared.rows.read(&shared.db, keys).await.map_err(AppendError::internal)?;
+        self.reads = Some(reads);
+        Ok(())
+    }
+
+    /// The keys whose rows must be known before the part can be merged.
+    pub(super) fn needed(&self) -> impl Iterator<Item = &Bytes> {
+        let blind = self.keyed.is_blind();
+        let needed = move |(row, _): &(usize, &Bytes)| !blind || self.is_delete(*row);
+        self.keys.iter().enumerate().filter(needed).map(|(_, key)| key)
+    }
+}
+
+/// Keys of the database in one buffer.
+pub(super) fn database_keys(bucket: &Bucket, primary: &wadi_model::row::Rows) -> Vec<Bytes> {
+    let head = row::key(bucket, &[]);
+    let mut buffer = BytesMut::with_capacity(primary.iter().map(|key| head.len() + key.len()).sum());
+    let mut ends = Vec::with_capacity(primary.len());
+    for key in primary.iter() {
+        buffer.put_slice(&head);
+        buffer.put_slice(key);
+        ends.push(buffer.len());
+    }
+    let buffer = buffer.freeze();
+    let starts = std::iter::once(0).chain(ends.iter().copied());
+    starts.zip(&ends).map(|(start, end)| buffer.slice(start..*end)).collect()
+}
+
+/// What a part does.
+#[derive(Debug)]
+pub(super) struct Changes {
+    table: Arc<KeyedTable>,
+    /// The changelog, in order.
+    log: Vec<(ChangeType, Bytes)>,
+    /// The last state of each row that changed.
+    pub last: Vec<(Bytes, Row)>,
+    /// Bytes of the changelog's rows.
+    pub bytes: usize,
+}
+
+impl Changes {
+    /// Rows of the changelog.
+    pub(super) fn len(&self) -> usize {
+        self.log.len()
+    }
+
+    /// The changelog as columns, the change type first. CPU work.
+    pub(super) fn to_batch(&self) -> Result<RecordBatch, AppendError> {
+        let codec = self.table.newest();
+        let wanted: Vec<usize> = (0..codec.schema().columns().len()).collect();
+        let rows = codec.decode(self.log.iter().map(|(_, row)| row.as_ref()), &wanted);
+        let rows = rows.map_err(AppendError::internal)?;
+        let types = UInt8Array::from_iter_values(self.log.iter().map(|(change, _)| *change as u8));
+        let columns = std::iter::once(Arc::new(types) as ArrayRef).chain(rows.columns().iter().cloned());
+        RecordBatch::try_new(Arc::new(stored_schema(codec.schema().arrow())), columns.collect())
+            .map_err(AppendError::internal)
+    }
+}
+
+/// The columns of a changelog chunk.
+pub(super) fn stored_schema(rows: &ArrowSchema) -> ArrowSchema {
+    let change = Arc::new(Field::new(system::CHANGE_TYPE, ArrowType::UInt8, false));
+    ArrowSchema::new(std::iter::once(change).chain(rows.fields().iter().cloned()).collect::<Vec<_>>())
+}
+
+/// Rows that are on their way to durability, newest state first of all.
+#[derive(Debug, Default)]
+pub(super) struct Pending(HashMap<Bytes, (u64, Row)>);
+
+impl Pending {
+    /// Forgets the rows of a part that is durable now, unless a later part has changed them again.
+    pub(super) fn confirmed(&mut self, part: u64, changes: &[(Bytes, Row)]) {
+        for (key, _) in changes {
+            if self.0.get(key).is_some_and(|(by, _)| *by == part) {
+                self.0.remove(key);
+            }
+        }
+    }
+}
+
+/// How a merge ended.
+#[derive(Debug)]
+pub(super) enum Merged {
+    /// The part has become changes, noted as pending under its number.
+    Done(Changes),
+    /// A row is not known any more; it must be read again. Nothing was noted.
+    Unknown,
+    /// The part cannot be taken. Nothing was noted.
+    Refused(AppendError),
+}
+
+/// Merges a part as number `part`, whose changelog may have `limit` bytes.
+pub(super) fn merge(part: &KeyedRows, number: u64, pending: &mut Pending, rows: &Rows, limit: usize) -> Merged {
+    match Merging::new(part, pending, rows).run(limit) {
+        Ok(Some(changes)) => {
+            for (key, row) in &changes.last {
+                pending.0.insert(key.clone(), (number, row.clone()));
+            }
+            Merged::Done(changes)
+        }
+        Ok(None) => Merged::Unknown,
+        Err(error) => Merged::Refused(error),
+    }
+}
+
+struct Merging<'a> {
+    part: &'a KeyedRows,
+    pending: &'a Pending,
+    known: Vec<Option<Row>>,
+    read: HashMap<&'a [u8], &'a Row>,
+    /// Rows that this part has changed already.
+    own: HashMap<&'a Bytes, Row>,
+    changes: Vec<(ChangeType, Bytes)>,
+    bytes: usize,
+}
+
+impl<'a> Merging<'a> {
+    fn new(part: &'a KeyedRows, pending: &'a Pending, rows: &Rows) -> Merging<'a> {
+        Merging {
+            known: rows.known(&part.keys),
+            read: part.reads.as_ref().map(Reads::valid).unwrap_or_default(),
+            own: HashMap::with_capacity(part.keys.len()),
+            changes: Vec::with_capacity(part.keys.len() * 2),
+            bytes: 0,
+            part,
+            pending,
+        }
+    }
+
+    fn stored(&self, row: usize) -> Option<Row> {
+        let key = &self.part.keys[row];
+        let own = self.own.get(key).or_else(|| self.pending.0.get(key).map(|(_, row)| row));
+        own.cloned().or_else(|| self.known[row].clone()).or_else(|| self.read.get(key.as_ref()).map(|r| (*r).clone()))
+    }
+
+    fn emit(&mut self, change: ChangeType, row: Bytes) {
+        self.bytes += row.len();
+        self.changes.push((change, row));
+    }
+
+    fn run(mut self, limit: usize) -> Result<Option<Changes>, AppendError> {
+        let keyed = &self.part.keyed;
+        let (table, blind) = (&keyed.table, keyed.is_blind());
+        let mut scratch = MergeScratch::default();
+        for row in 0..self.part.keys.len() {
+            let delete = self.part.is_delete(row);
+            let stored = match self.stored(row) {
+                Some(stored) => stored.map(|row| current(table, row)).transpose()?,
+                // Nobody asks what was there before: the row replaces it, whatever it was.
+                None if blind && !delete => {
+                    self.put(row, None, ChangeType::UpdateAfter, self.part.rows.slice(row));
+                    continue;
+                }
+                None => return Ok(None),
+            };
+            let change = if stored.is_some() { ChangeType::UpdateAfter } else { ChangeType::Insert };
+            if !delete && keyed.replaces() {
+                self.put(row, stored, change, self.part.rows.slice(row));
+                continue;
+            }
+            match merged(&self.part.keyed, stored.as_deref(), self.part.rows.get(row), delete, &mut scratch)? {
+                Merge::Unchanged => {}
+                Merge::Replace => self.put(row, stored, change, self.part.rows.slice(row)),
+                Merge::Put(after) => self.put(row, stored, change, after),
+                Merge::Delete => self.take(row, stored),
+            }
+            if self.bytes > limit {
+                break;
+            }
+        }
+        if self.bytes > limit {
+            return Err(AppendError::TooLarge { bytes: self.bytes, limit });
+        }
+        // In the order of the part, so that a simulation repeats itself.
+        let mut own = self.own;
+        let last = self.part.keys.iter().filter_map(|key| Some((key.clone(), own.remove(key)?))).collect();
+        Ok(Some(Changes { table: table.clone(), log: self.changes, last, bytes: self.bytes }))
+    }
+
+    fn put(&mut self, row: usize, before: Option<Bytes>, change: ChangeType, after: Bytes) {
+        if let Some(before) = before.filter(|_| self.part.keyed.table.shows_before()) {
+            self.emit(ChangeType::UpdateBefore, before);
+        }
+        self.own.insert(&self.part.keys[row], Some(after.clone()));
+        self.emit(change, after);
+    }
+
+    fn take(&mut self, row: usize, before: Option<Bytes>) {
+        self.own.insert(&self.part.keys[row], None);
+        if let Some(before) = before {
+            self.emit(ChangeType::Delete, before);
+        }
+    }
+}
+
+/// What becomes of one row.
+enum Merge {
+    Unchanged,
+    Replace,
+    Put(Bytes),
+    Delete,
+}
+
+fn merged(
+    keyed: &Keyed,
+    stored: Option<&[u8]>,
+    given: &[u8],
+    delete: bool,
+    scratch: &mut MergeScratch,
+) -> Result<Merge, AppendError> {
+    let codec = keyed.table.newest();
+    let split = |row| {
+        let mut fields = Vec::new();
+        codec.split(row, &mut fields).map(|()| fields).map_err(AppendError::internal)
+    };
+    let (stored, fields) = (stored.map(split).transpose()?, split(given)?);
+    let targets = keyed.targets.as_deref();
+    let change = match delete {
+        true => Change::Delete { targets },
+        false => Change::Upsert { fields: &fields, targets },
+    };
+    Ok(match keyed.table.engine().merge(stored.as_deref(), change, scratch).map_err(AppendError::Merge)? {
+        Outcome::Unchanged => Merge::Unchanged,
+        Outcome::Replace => Merge::Replace,
+        Outcome::Put(row) => {
+            let fields: Vec<_> = row.fields().collect();
+            let mut bytes = Vec::new();
+            codec.join(&fields, &mut bytes);
+            Merge::Put(bytes.into())
+        }
+        Outcome::Delete => Merge::Delete,
+    })
+}
+
+/// A stored row under the part's version.
+fn current(table: &KeyedTable, stored: Bytes) -> Result<Bytes, AppendError> {
+    match table.current(&stored)? {
+        Cow::Borrowed(_) => Ok(stored),
+        Cow::Owned(row) => Ok(row.into()),
+    }
+}

@@ -1,0 +1,203 @@
+//! Replay: the part of the log that a shard's database does not have yet, brought into it.
+//!
+//! Step 6 of the [takeover](super::takeover). Index, watermarks and producers follow from the footers; rows of
+//! primary-key tables are the fold of their changelog (K1), so their chunks are read again. They are still there: nothing
+//! behind the database's durable position is ever deleted.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use arrow::array::{AsArray, RecordBatch};
+use arrow::datatypes::UInt8Type;
+use bytes::Bytes;
+use slatedb::Db;
+use slatedb::config::ScanOptions;
+use tokio::sync::watch;
+use wadi_model::changelog::ChangeType;
+use wadi_model::{Bucket, LogSeq, Offset, ShardId};
+
+use super::Shared;
+use super::actor::Start;
+use super::group::{Group, requests_in};
+use super::merging::{database_keys, stored_schema};
+use super::producers::{Lifetimes, ProducerKey, remember};
+use super::read::whole_chunk;
+use super::rows::{Row, Rows};
+use super::takeover::{Scan, TakeoverError, superseded};
+use super::view::View;
+use crate::claim::Claim;
+use crate::container::{Chunk, ChunkKind};
+use crate::context::Context;
+use crate::database;
+use crate::keyed::KeyedTable;
+use crate::keys::applied;
+use crate::keys::producer::{self, ProducerEntry};
+use crate::keys::watermark::{self, Watermark};
+use crate::log::LogObject;
+
+/// Brings the database to the fence, and gathers what the actor starts from.
+pub(super) async fn replay(
+    context: &Context,
+    claim: &Claim,
+    db: &Db,
+    durable: LogSeq,
+    scan: Scan,
+) -> Result<(Shared, Start), TakeoverError> {
+    check_applied(db, durable, claim).await?;
+    let mut applied = durable;
+    let mut replay = Replay { context, db, watermarks: load_watermarks(db).await?, producers: BTreeMap::new(), group: Group::new() };
+    for object in scan.objects.into_iter().filter(|o| o.header.seq > durable) {
+        replay.add(claim.shard(), object).await?;
+        if replay.is_full() {
+            applied = replay.write().await?;
+        }
+    }
+    if !replay.group.is_empty() {
+        applied = replay.write().await?;
+    }
+    let watermarks = replay.watermarks;
+    let next_offsets: BTreeMap<Bucket, Offset> =
+        watermarks.iter().map(|(b, w)| (*b, Offset(w.high))).collect();
+    let start =
+        Start { next_seq: scan.fence.next(), applied, flushed: durable, time: scan.time, next_offsets };
+    let shared = Shared {
+        context: context.clone(),
+        claim: claim.clone(),
+        db: db.clone(),
+        view: View::new(watermarks, applied, context.settings.tail_bytes),
+        rows: Arc::new(Rows::new(context.settings.row_cache_bytes)),
+        confirmed: watch::Sender::new(scan.fence),
+        ended: watch::Sender::new(None),
+    };
+    Ok((shared, start))
+}
+
+/// The database must be the fold of exactly the log that its manifest says.
+async fn check_applied(db: &Db, durable: LogSeq, claim: &Claim) -> Result<(), TakeoverError> {
+    let stored = db.get(applied::key()).await?;
+    let applied = stored.map(|value| applied::decode(&value)).transpose()?.unwrap_or_default();
+    if applied.seq != durable.0 {
+        return Err(TakeoverError::Damaged(format!(
+            "the database says log position {} and its manifest {durable}",
+            applied.seq
+        )));
+    }
+    if applied.token > claim.token().0 {
+        return Err(superseded(durable, wadi_model::Token(applied.token)));
+    }
+    Ok(())
+}
+
+async fn load_watermarks(db: &Db) -> Result<BTreeMap<Bucket, Watermark>, TakeoverError> {
+    let options = ScanOptions { read_ahead_bytes: 1 << 20, ..ScanOptions::default() };
+    let mut entries = db.scan_prefix_with_options(watermark::prefix(), .., &options).await?;
+    let mut watermarks = BTreeMap::new();
+    while let Some(entry) = entries.next().await? {
+        let (bucket, mark) = watermark::decode(&entry.key, &entry.value)?;
+        watermarks.insert(bucket, mark);
+    }
+    Ok(watermarks)
+}
+
+/// What was replayed and is not written yet.
+struct Replay<'a> {
+    context: &'a Context,
+    db: &'a Db,
+    watermarks: BTreeMap<Bucket, Watermark>,
+    producers: BTreeMap<ProducerKey, ProducerEntry>,
+    group: Group,
+}
+
+impl Replay<'_> {
+    async fn add(&mut self, shard: ShardId, object: LogObject) -> Result<(), TakeoverError> {
+        let seq = object.header.seq;
+        for chunk in &object.footer.chunks {
+            let bucket = chunk.bucket_id();
+            let mark = self.watermarks.entry(bucket).or_default();
+            if chunk.base_offset != mark.high {
+                let (found, high) = (chunk.base_offset, mark.high);
+                return Err(TakeoverError::Damaged(format!(
+                    "log position {seq}: {bucket} goes on at offset {found} instead of {high}"
+                )));
+            }
+            mark.high = chunk.end().0;
+            if chunk.kind() == ChunkKind::Changelog && chunk.rows > 0 {
+                let changes = fold(self.context, shard, seq, chunk).await?;
+                self.group.add_rows(&changes);
+            }
+        }
+        for (key, once, request) in requests_in(&object.footer) {
+            if !self.producers.contains_key(&key) {
+                let stored = self.db.get(producer::key(&key.0, &key.1)).await?;
+                let entry = stored.map(|value| producer::decode(&value)).transpose()?.unwrap_or_default();
+                self.producers.insert(key.clone(), entry);
+            }
+            if let Some(entry) = self.producers.get_mut(&key) {
+                remember(entry, once, request, object.header.time);
+            }
+        }
+        let watermarks = &self.watermarks;
+        let start = |bucket: &Bucket| Offset(watermarks.get(bucket).map_or(0, |w| w.start));
+        self.group.add(&object.header, &object.footer, object.footer_bytes, start);
+        Ok(())
+    }
+
+    fn is_full(&self) -> bool {
+        let settings = &self.context.settings;
+        self.group.objects() >= settings.group_objects || self.group.bytes() >= settings.group_bytes
+    }
+
+    async fn write(&mut self) -> Result<LogSeq, TakeoverError> {
+        let settings = &self.context.settings;
+        let lifetimes = Lifetimes { producer: settings.producer_ttl, key: settings.key_ttl };
+        let group = std::mem::replace(&mut self.group, Group::new());
+        let producers = std::mem::take(&mut self.producers).into_iter().collect();
+        let Some((write, seq)) = group.into_write(producers, lifetimes) else {
+            return Err(TakeoverError::Damaged("nothing to replay, not even our own fence".into()));
+        };
+        database::write(self.db, write, seq).await?;
+        Ok(seq)
+    }
+}
+
+/// The changes of rows that a changelog chunk says, in order. Of a table that is gone, none.
+async fn fold(
+    context: &Context,
+    shard: ShardId,
+    seq: LogSeq,
+    chunk: &Chunk,
+) -> Result<Vec<(Bytes, Row)>, TakeoverError> {
+    let bucket = chunk.bucket_id();
+    let table = context.tables.in_log(bucket.table, chunk.schema()).await;
+    let Some(table) = table.map_err(TakeoverError::Unavailable)? else { return Ok(Vec::new()) };
+    let damaged = |why: String| TakeoverError::Damaged(format!("log position {seq}: {bucket}: {why}"));
+    let Some(codec) = table.codec(chunk.schema()) else {
+        return Err(damaged(format!("schema version {} is not known", chunk.schema_id)));
+    };
+    let schema = Arc::new(stored_schema(codec.schema().arrow()));
+    let batch = whole_chunk(context, shard, seq, chunk, schema).await?;
+    let chunk = chunk.clone();
+    let work = move || changes_in(&table, &chunk, &batch);
+    let changes = context.cpu.run(work).await;
+    changes.unwrap_or_else(|| Err("decoding panicked".into())).map_err(damaged)
+}
+
+fn changes_in(table: &KeyedTable, chunk: &Chunk, batch: &RecordBatch) -> Result<Vec<(Bytes, Row)>, String> {
+    let (types, rows) = (batch.column(0).as_primitive::<UInt8Type>(), batch.columns()[1..].to_vec());
+    let codec = table.codec(chunk.schema()).ok_or("its schema version is not known")?;
+    let columns: Vec<usize> = (0..rows.len()).collect();
+    let stored = codec.encode_columns(&columns, &rows, batch.num_rows()).map_err(|e| e.to_string())?;
+    let rows = RecordBatch::try_new(codec.schema().arrow().clone(), rows).map_err(|e| e.to_string())?;
+    let primary = table.keys_of(&rows, chunk.schema()).map_err(|e| e.to_string())?;
+    let keys = database_keys(&chunk.bucket_id(), &primary);
+    let mut changes = Vec::with_capacity(keys.len());
+    for (row, (key, change)) in keys.into_iter().zip(types.values()).enumerate() {
+        let change = ChangeType::of(*change).ok_or_else(|| format!("{change} is no change type"))?;
+        match change.effect() {
+            Some(true) => changes.push((key, Some(stored.slice(row)))),
+            Some(false) => changes.push((key, None)),
+            None => {}
+        }
+    }
+    Ok(changes)
+}
