@@ -16,6 +16,7 @@ use wadi_store::Context;
 use wadi_store::cluster::{Cluster, ClusterError};
 use wadi_store::context::Memory;
 use wadi_store::host::Host;
+use wadi_store::keyed::KeyedTables;
 use wadi_store::metrics::StoreMetrics;
 use wadi_store::objects::{self, Objects, OpenError};
 use wadi_store::segments::SegmentCache;
@@ -70,8 +71,8 @@ pub async fn start(config: GatewayConfig) -> Result<Server, StartError> {
     let address =
         listener.local_addr().map_err(|source| StartError::Listen { address: config.listen, source })?;
     let mut registry = Registry::default();
-    let context = context(&config, objects, &cluster, env, &mut registry)?;
     let catalog = Catalog::open(meta.clone()).await?;
+    let context = context(&config, objects, &cluster, env, &mut registry, &catalog)?;
     let host = Host::start(context, meta.clone(), cluster, format!("http://{address}"));
     let gateway = Gateway::new(catalog, host.clone(), config.limits, registry);
     let stop = watch::Sender::new(false);
@@ -122,6 +123,7 @@ fn context(
     cluster: &Cluster,
     env: Env,
     registry: &mut Registry,
+    catalog: &Catalog,
 ) -> Result<Context, StartError> {
     let mut settings = config.settings.clone();
     // The budgets for the tail and for rows are one for the process; each shard gets its share.
@@ -137,6 +139,7 @@ fn context(
         reads: Memory::new(config.limits.reads),
         segments: SegmentCache::new(settings.segment_cache_bytes),
         block_cache: Some(wadi_store::database::block_cache(settings.block_cache_bytes)),
+        tables: KeyedTables::new(Arc::new(catalog.clone())),
         metrics: StoreMetrics::new(registry),
         settings: Arc::new(settings),
     })

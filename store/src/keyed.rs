@@ -7,10 +7,12 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, RecordBatch};
+use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
+use arrow::error::ArrowError;
 use async_trait::async_trait;
 use bytes::Bytes;
 use parking_lot::RwLock;
+use wadi_meta::catalog::Catalog;
 use wadi_model::key::{KeyCodec, KeyFault};
 use wadi_model::merge::MergeEngine;
 use wadi_model::options::ChangelogImage;
@@ -24,6 +26,13 @@ pub trait TableSource: std::fmt::Debug + Send + Sync {
     /// The table of this id with at least this schema version, also while it is being dropped. `None` if nothing of it is
     /// left, so that its rows need not be kept. An error if that cannot be known now.
     async fn table(&self, id: TableId, schema: SchemaId) -> Result<Option<Arc<Table>>, String>;
+}
+
+#[async_trait]
+impl TableSource for Catalog {
+    async fn table(&self, id: TableId, schema: SchemaId) -> Result<Option<Arc<Table>>, String> {
+        self.table_by_id(id, schema).await.map_err(|e| e.to_string())
+    }
 }
 
 /// The primary-key tables that shards have met. Clones share them.
@@ -89,9 +98,13 @@ impl KeyedTable {
         let older = codecs.iter().filter(|(id, _)| **id != table.schema().id());
         let upgrades = older.map(|(id, codec)| (*id, RowUpgrade::new(codec, &newest))).collect();
         let columns = table.schema().columns();
-        let types: Vec<_> =
-            table.key_columns().into_iter().map(|i| columns[i].data_type.clone()).collect();
-        let keys = KeyCodec::new(&types);
+        let key_columns: Vec<_> = table.key_columns().into_iter().map(|i| &columns[i]).collect();
+        let types: Vec<_> = key_columns.iter().map(|column| column.data_type.clone()).collect();
+        if let Some(stray) = key_columns.iter().find(|column| !column.data_type.can_be_key()) {
+            let (column, data_type) = (stray.name.clone(), stray.data_type.clone());
+            return Err(InvalidTable::KeyType { role: "primary key", column, data_type });
+        }
+        let keys = KeyCodec::new(&types).expect("each type can be a key, as was just seen");
         Ok(KeyedTable { table, codecs, upgrades, keys, engine })
     }
 
@@ -150,7 +163,10 @@ impl KeyedTable {
     /// Stored rows of any version as columns of the newest one: those at the wanted positions.
     pub fn decode(&self, rows: &[Bytes], wanted: &[usize]) -> Result<RecordBatch, RowError> {
         let current = rows.iter().map(|row| self.current(row)).collect::<Result<Vec<_>, _>>()?;
-        Ok(self.newest().decode(current.iter().map(|row| row.as_ref()), wanted)?)
+        let columns = self.newest().decode(current.iter().map(|row| row.as_ref()), wanted)?;
+        let schema = self.table.schema().arrow().project(wanted)?;
+        let options = RecordBatchOptions::new().with_row_count(Some(rows.len()));
+        Ok(RecordBatch::try_new_with_options(Arc::new(schema), columns, &options)?)
     }
 }
 
@@ -169,7 +185,16 @@ pub enum RowError {
     /// The bytes are not a row.
     #[error(transparent)]
     Damaged(#[from] DamagedRow),
+    /// The columns do not make a batch: a null where the table has none, or no such position.
+    #[error("stored rows do not fit their table: {0}")]
+    Misfit(String),
     /// A key is null, or too long.
     #[error(transparent)]
     Key(#[from] KeyFault),
+}
+
+impl From<ArrowError> for RowError {
+    fn from(error: ArrowError) -> RowError {
+        RowError::Misfit(error.to_string())
+    }
 }

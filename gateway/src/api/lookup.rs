@@ -16,6 +16,7 @@ use bytes::Bytes;
 use futures::future::try_join_all;
 use http::{HeaderMap, HeaderValue, header};
 use tokio::time::Instant;
+use wadi_model::row::Rows;
 use wadi_model::{Bucket, Column, ErrorKind, FieldId, Schema, Table};
 use wadi_store::keyed::KeyedTable;
 use wadi_store::shard::{LookupError, Piece, Shard};
@@ -222,7 +223,7 @@ struct Part {
     /// Which rows of the request they are.
     rows: Vec<usize>,
     /// Encoded, in the order of `rows`.
-    keys: wadi_model::row::Rows,
+    keys: Rows,
 }
 
 fn parts(keyed: &KeyedTable, by: &By, keys: &RecordBatch, given: usize) -> Result<Vec<Part>, Problem> {
@@ -248,11 +249,13 @@ fn parts(keyed: &KeyedTable, by: &By, keys: &RecordBatch, given: usize) -> Resul
 }
 
 async fn points(gateway: &Gateway, parts: Vec<Part>, count: usize) -> Result<Vec<Option<Bytes>>, Problem> {
-    let looked = parts.iter().map(|part| {
-        with_shard(gateway, &part.bucket, async |shard: &Shard| shard.lookup(&part.bucket, &part.keys).await)
-    });
+    let mut looked = Vec::with_capacity(parts.len());
+    for part in &parts {
+        looked.push(ask(gateway, part, points_in));
+    }
+    let answers = try_join_all(looked).await?;
     let mut found = vec![None; count];
-    for (part, rows) in parts.iter().zip(try_join_all(looked).await?) {
+    for (part, rows) in parts.iter().zip(answers) {
         for (row, stored) in part.rows.iter().zip(rows) {
             found[*row] = stored;
         }
@@ -260,48 +263,64 @@ async fn points(gateway: &Gateway, parts: Vec<Part>, count: usize) -> Result<Vec
     Ok(found)
 }
 
+async fn points_in(shard: Shard, bucket: Bucket, keys: Rows) -> Result<Vec<Option<Bytes>>, LookupError> {
+    shard.lookup(&bucket, &keys).await
+}
+
 async fn prefixes(gateway: &Gateway, parts: Vec<Part>, count: usize) -> Result<Vec<Bytes>, Problem> {
-    let looked = parts.iter().map(|part| {
-        with_shard(gateway, &part.bucket, async |shard: &Shard| {
-            let mut groups = Vec::with_capacity(part.rows.len());
-            let (mut rows, mut bytes) = (0, 0);
-            for prefix in part.keys.iter() {
-                let mut scan = shard.scan_rows(&part.bucket, prefix).await?;
-                let page = scan.page(MAX_ROWS + 1 - rows, MAX_BYTES - bytes).await?;
-                rows += page.rows.len();
-                bytes += page.rows.iter().map(Bytes::len).sum::<usize>();
-                groups.push(page.rows);
-                if page.more || rows > MAX_ROWS || bytes >= MAX_BYTES {
-                    return Ok(None);
-                }
-            }
-            Ok(Some(groups))
-        })
-    });
-    let too_many = || {
-        let detail = format!("more than {MAX_ROWS} rows or {} MiB are under these prefixes; look fewer of them up at once, or scan with a filter", MAX_BYTES >> 20);
-        Problem::new(ErrorKind::TooLarge, "too_many_rows", detail)
-    };
+    let mut looked = Vec::with_capacity(parts.len());
+    for part in &parts {
+        looked.push(ask(gateway, part, prefixes_in));
+    }
+    let answers = try_join_all(looked).await?;
     let mut found: Vec<Vec<Bytes>> = vec![Vec::new(); count];
-    for (part, groups) in parts.iter().zip(try_join_all(looked).await?) {
-        for (row, group) in part.rows.iter().zip(groups.ok_or_else(too_many)?) {
+    for (part, groups) in parts.iter().zip(answers) {
+        let groups = groups.ok_or_else(|| {
+            let detail = format!(
+                "more than {MAX_ROWS} rows or {} MiB are under these prefixes; look up fewer of them at once, or scan with a filter",
+                MAX_BYTES >> 20
+            );
+            Problem::new(ErrorKind::TooLarge, "too_many_rows", detail)
+        })?;
+        for (row, group) in part.rows.iter().zip(groups) {
             found[*row] = group;
         }
     }
     Ok(found.into_iter().flatten().collect())
 }
 
-/// Asks the shard of a bucket, again if it moves meanwhile.
-async fn with_shard<T>(
+/// The rows under each prefix; `None` if they are too many.
+async fn prefixes_in(
+    shard: Shard,
+    bucket: Bucket,
+    prefixes: Rows,
+) -> Result<Option<Vec<Vec<Bytes>>>, LookupError> {
+    let mut groups = Vec::with_capacity(prefixes.len());
+    let (mut rows, mut bytes) = (0, 0);
+    for prefix in prefixes.iter() {
+        let mut scan = shard.scan_rows(&bucket, prefix).await?;
+        let page = scan.page(MAX_ROWS + 1 - rows, MAX_BYTES + 1 - bytes).await?;
+        rows += page.rows.len();
+        bytes += page.rows.iter().map(Bytes::len).sum::<usize>();
+        groups.push(page.rows);
+        if rows > MAX_ROWS || bytes > MAX_BYTES {
+            return Ok(None);
+        }
+    }
+    Ok(Some(groups))
+}
+
+/// Asks the shard of a part's bucket, again if it moves meanwhile.
+async fn ask<T, F: Future<Output = Result<T, LookupError>>>(
     gateway: &Gateway,
-    bucket: &Bucket,
-    ask: impl AsyncFn(&Shard) -> Result<T, LookupError>,
+    part: &Part,
+    question: fn(Shard, Bucket, Rows) -> F,
 ) -> Result<T, Problem> {
     let deadline = Instant::now() + gateway.limits().patience;
     loop {
         let patience = deadline.saturating_duration_since(Instant::now());
-        let shard = gateway.host().shard_of(bucket, patience).await?;
-        match ask(&shard).await {
+        let shard = gateway.host().shard_of(&part.bucket, patience).await?;
+        match question(shard, part.bucket, part.keys.clone()).await {
             Err(LookupError::NotOwned) if Instant::now() < deadline => tokio::time::sleep(AGAIN).await,
             answer => return Ok(answer?),
         }

@@ -4,7 +4,7 @@ use axum::Json;
 use utoipa::OpenApi;
 use utoipa::openapi::OpenApi as Document;
 
-use super::{append, databases, log, offsets, scan, status, tables, tail};
+use super::{append, databases, log, lookup, offsets, scan, status, tables, tail, upsert};
 
 #[derive(OpenApi)]
 #[openapi(

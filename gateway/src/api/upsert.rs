@@ -13,7 +13,7 @@ use axum::response::Response;
 use wadi_model::merge::{TargetColumns, Verb};
 use wadi_model::options::DeleteBehavior;
 use wadi_model::reject::{Rejects, RowError, preview};
-use wadi_model::{Column, DataType, ErrorKind, Fault, FieldId, Schema, Table, TableName, system};
+use wadi_model::{Column, DataType, ErrorKind, FieldId, Schema, Table, TableName, system};
 use wadi_store::keyed::KeyedTable;
 use wadi_store::shard::Keyed;
 
@@ -147,7 +147,7 @@ impl Plan {
         if self.changes {
             let at = decoded.batch.num_columns() - 1;
             let misfits = self.misfits(&decoded.batch);
-            decoded.also_reject(misfits)?;
+            decoded.also_reject(misfits).map_err(internal)?;
             let changes = decoded.batch.remove_column(at);
             let is = |wanted: &str| -> BooleanBuffer {
                 changes.as_string::<i32>().iter().map(|change| change == Some(wanted)).collect()
@@ -167,7 +167,7 @@ impl Plan {
                 let kept = deletes.iter().zip(keep).filter(|(_, keep)| *keep).map(|(delete, _)| delete);
                 *deletes = kept.collect();
             }
-            decoded.also_reject(misfits)?;
+            decoded.also_reject(misfits).map_err(internal)?;
         }
         let columns = Some(self.columns.into());
         Ok((decoded, Keyed { table: self.keyed, columns, deletes, targets: self.targets }))

@@ -383,7 +383,7 @@ impl Actor {
 
     fn ack(&self, slots: Vec<Slot>, put_began: Instant, put: Duration) {
         let metrics = &self.shared.context.metrics;
-        for Slot { part, base_offset, arrived, reply, share } in slots {
+        for Slot { part, base_offset, arrived, reply, share, .. } in slots {
             metrics.acked_rows.inc_by(u64::from(part.rows));
             metrics.acked_bytes.inc_by(part.raw_bytes as u64);
             metrics.ack_seconds.observe(arrived.elapsed().as_secs_f64());

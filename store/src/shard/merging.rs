@@ -143,7 +143,7 @@ impl Changes {
         let rows = codec.decode(self.log.iter().map(|(_, row)| row.as_ref()), &wanted);
         let rows = rows.map_err(AppendError::internal)?;
         let types = UInt8Array::from_iter_values(self.log.iter().map(|(change, _)| *change as u8));
-        let columns = std::iter::once(Arc::new(types) as ArrayRef).chain(rows.columns().iter().cloned());
+        let columns = std::iter::once(Arc::new(types) as ArrayRef).chain(rows);
         RecordBatch::try_new(Arc::new(stored_schema(codec.schema().arrow())), columns.collect())
             .map_err(AppendError::internal)
     }

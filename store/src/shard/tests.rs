@@ -13,6 +13,7 @@ use super::*;
 use setup::{World, ids};
 
 mod faults;
+mod keyed;
 mod setup;
 
 #[tokio::test]

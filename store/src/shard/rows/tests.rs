@@ -23,14 +23,15 @@ fn a_read_is_believed_while_nobody_writes() {
 
 #[test]
 fn a_write_voids_reads_that_began_before_it() {
-    let rows = rows();
+    // A cache that keeps nothing, so that the written row is soon known to SlateDB alone.
+    let rows = Arc::new(Rows::new(0));
     let mut before = rows.begin_reads(vec![key(1)]);
     rows.confirm(LogSeq(1), [(key(1), row("new"))]);
     rows.applied(LogSeq(1));
     let mut after = rows.begin_reads(vec![key(1)]);
     before.finish(vec![row("old")]);
     assert!(before.valid().is_empty(), "it may have been read before the write");
-    assert_eq!(rows.known(&[key(1)]), [Some(row("new"))]);
+    assert_eq!(rows.known(&[key(1)]), [None]);
     after.finish(vec![row("new")]);
     assert_eq!(after.valid().len(), 1);
 }

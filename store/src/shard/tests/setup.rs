@@ -8,15 +8,17 @@ use arrow::array::{AsArray, Int32Array, StringArray};
 use object_store::ObjectStore;
 use object_store::memory::InMemory;
 use object_store::path::Path;
+use parking_lot::Mutex;
 use prometheus_client::registry::Registry;
 use wadi_meta::memory::MemoryStore;
 use wadi_meta::{MetaStore, Revision};
 use wadi_model::env::{Env, Source};
-use wadi_model::{ShardId, Table, TableId, TableSpec, ipc};
+use wadi_model::{SchemaId, ShardId, Table, TableId, TableSpec, ipc};
 
 use super::*;
 use crate::cluster::Cluster;
 use crate::context::Memory;
+use crate::keyed::{KeyedTables, TableSource};
 use crate::metrics::StoreMetrics;
 use crate::segments::SegmentCache;
 use crate::settings::Settings;
@@ -26,6 +28,8 @@ pub(super) struct World {
     pub context: Context,
     pub table: Table,
     pub meta: Arc<dyn MetaStore>,
+    /// The primary-key tables that replay finds.
+    pub tables: Arc<Mutex<Vec<Arc<Table>>>>,
     clock: Arc<AtomicI64>,
     claims: AtomicU64,
 }
@@ -45,6 +49,18 @@ impl Source for TestSource {
     }
 }
 
+/// Tables as the catalog would give them.
+#[derive(Debug)]
+struct Fixed(Arc<Mutex<Vec<Arc<Table>>>>);
+
+#[async_trait::async_trait]
+impl TableSource for Fixed {
+    async fn table(&self, id: TableId, schema: SchemaId) -> Result<Option<Arc<Table>>, String> {
+        let tables = self.0.lock();
+        Ok(tables.iter().rev().find(|t| t.id == id && t.schema_of(schema).is_some()).cloned())
+    }
+}
+
 impl World {
     pub(super) fn new() -> World {
         World::with(|_| {})
@@ -58,6 +74,7 @@ impl World {
         let mut settings = Settings { linger: Duration::from_millis(1), ..Settings::local() };
         change(&mut settings);
         let clock = Arc::new(AtomicI64::new(1_000));
+        let tables = Arc::new(Mutex::new(Vec::new()));
         let context = Context {
             objects,
             root: Path::from("w"),
@@ -67,13 +84,14 @@ impl World {
             reads: Memory::new(64 << 20),
             segments: SegmentCache::new(64 << 20),
             block_cache: None,
+            tables: KeyedTables::new(Arc::new(Fixed(tables.clone()))),
             metrics: StoreMetrics::new(&mut Registry::default()),
             local: false,
             settings: Arc::new(settings),
         };
         let spec = TableSpec::log("t", &[("id", "bigint"), ("n", "int"), ("name", "string")]);
         let table = Table::create(TableId(1), "a.t".parse().unwrap(), &spec, 0).unwrap();
-        World { context, table, meta: Arc::new(MemoryStore::new()), clock, claims: AtomicU64::new(1) }
+        World { context, table, tables, meta: Arc::new(MemoryStore::new()), clock, claims: AtomicU64::new(1) }
     }
 
     pub(super) fn set_time(&self, millis: i64) {
@@ -104,6 +122,7 @@ impl World {
             compression: LogCompression::Zstd { level: 1 },
             rows: rows(ids),
             stamp: None,
+            keyed: None,
         }
     }
 
