@@ -5,6 +5,7 @@
 
 pub mod batch;
 pub mod bucketing;
+mod columns;
 pub mod env;
 pub mod evolve;
 pub mod fault;
