@@ -11,6 +11,7 @@ pub mod evolve;
 pub mod fault;
 pub mod ids;
 pub mod ipc;
+pub mod key;
 pub mod name;
 pub mod options;
 pub mod predicate;

@@ -29,6 +29,8 @@ pub use fault::{Damage, DamagedRow, RowFault};
 pub use rows::Rows;
 pub use upgrade::RowUpgrade;
 
+pub(crate) use take::take_array;
+
 use crate::ids::SchemaId;
 
 mod codec;

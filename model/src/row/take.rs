@@ -59,7 +59,7 @@ pub(super) fn take_bytes<'a>(rest: &mut &'a [u8], len: usize) -> Result<&'a [u8]
 
 /// Takes an array of bytes.
 #[inline]
-pub(super) fn take_array<const N: usize>(rest: &mut &[u8]) -> Result<[u8; N], Damage> {
+pub(crate) fn take_array<const N: usize>(rest: &mut &[u8]) -> Result<[u8; N], Damage> {
     let (taken, after) = rest.split_first_chunk().ok_or(Damage::Cut)?;
     *rest = after;
     Ok(*taken)
