@@ -99,8 +99,10 @@ impl KeyCodec {
     /// The columns of whole keys, in key order.
     pub fn decode<'a>(&self, keys: impl IntoIterator<Item = &'a [u8]>) -> Result<Vec<ArrayRef>, DamagedKey> {
         let keys = keys.into_iter();
-        let builder = |data_type| Builder::new(data_type, keys.size_hint().0);
-        let mut builders: Vec<Builder> = self.types.iter().filter_map(builder).collect();
+        let builder = |data_type| {
+            Builder::new(data_type, keys.size_hint().0).expect("`new` takes only types of tables")
+        };
+        let mut builders: Vec<Builder> = self.types.iter().map(builder).collect();
         let mut text = Vec::new();
         for (key, bytes) in keys.enumerate() {
             let damaged = |column, damage| DamagedKey { key, column, damage };

@@ -210,7 +210,7 @@ fn bad_columns_are_named() {
         error(&[ids.clone(), ids.clone()], 3),
         "key column 1 is Utf8 in the table and Int32 in the rows"
     );
-    assert_eq!(error(&[ids.clone()], 2), "key column 0 has 3 values for 2 rows");
+    assert_eq!(error(std::slice::from_ref(&ids), 2), "key column 0 has 3 values for 2 rows");
     assert_eq!(error(&[ids.clone(), names, ids], 3), "the rows have 3 key columns and the key 2");
 }
 

@@ -82,23 +82,26 @@ pub(super) fn take_count(rest: &mut &[u8]) -> Result<usize, Damage> {
 /// Takes a number of at most 64 bits.
 #[inline]
 pub(super) fn take_varint(rest: &mut &[u8]) -> Result<u64, Damage> {
-    match rest.split_first() {
-        Some((byte, after)) if byte & 0x80 == 0 => {
-            *rest = after;
-            Ok(u64::from(*byte))
-        }
-        _ => take_long(rest, 10, varint::take),
-    }
+    take_number(rest, 10, varint::take)
 }
 
 /// Takes a number of at most 128 bits.
 #[inline]
 pub(super) fn take_wide(rest: &mut &[u8]) -> Result<u128, Damage> {
-    take_long(rest, 19, varint::take_wide)
+    take_number(rest, 19, varint::take_wide)
 }
 
-fn take_long<T>(rest: &mut &[u8], most: usize, take: impl Fn(&mut &[u8]) -> Option<T>) -> Result<T, Damage> {
+#[inline]
+fn take_number<T: From<u8>>(
+    rest: &mut &[u8],
+    most: usize,
+    take: impl Fn(&mut &[u8]) -> Option<T>,
+) -> Result<T, Damage> {
     let before = *rest;
+    if let Some((byte @ 0..0x80, after)) = before.split_first() {
+        *rest = after;
+        return Ok(T::from(*byte));
+    }
     let Some(value) = take(rest) else {
         let cut = before.len() < most && before.iter().all(|byte| byte & 0x80 != 0);
         return Err(if cut { Damage::Cut } else { Damage::Number });

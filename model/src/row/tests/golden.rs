@@ -17,7 +17,7 @@ fn hex(bytes: &[u8]) -> String {
 /// The row of one value: version 1, and the value is not null.
 fn golden(data_type: &str, value: impl Array + 'static, field: &str) {
     let data_type: DataType = data_type.parse().unwrap();
-    let schema = schema(&[data_type.clone()]);
+    let schema = schema(std::slice::from_ref(&data_type));
     // Names and nullability of what is inside are the type's.
     let array = cast(&value, &data_type.to_arrow()).unwrap();
     let batch = batch(&schema, vec![array], 1);

@@ -80,9 +80,9 @@ fn columns_that_do_not_fit_are_named() {
         message(&[0, 1], &[numbers.clone(), numbers.clone()], 2),
         "column \"c1\" is Utf8 in the table and Int64 in the rows"
     );
-    assert_eq!(message(&[0], &[numbers.clone()], 3), "column \"c0\" has 2 values for 3 rows");
+    assert_eq!(message(&[0], std::slice::from_ref(&numbers), 3), "column \"c0\" has 2 values for 3 rows");
     assert!(message(&[1, 1], &[texts.clone(), texts.clone()], 2).contains("column 1"));
-    assert!(message(&[2], &[texts.clone()], 2).contains("column 2"));
+    assert!(message(&[2], std::slice::from_ref(&texts), 2).contains("column 2"));
     let narrow = RecordBatch::try_from_iter([("c1", texts)]).unwrap();
     assert!(codec.encode(&narrow).unwrap_err().to_string().contains("1 columns and the table 2"));
 }

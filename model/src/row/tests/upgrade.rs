@@ -81,10 +81,8 @@ fn each_widening_is_tried() {
 #[test]
 fn a_type_that_was_not_widened_is_an_error() {
     let (old, new) = (schema(&[DataType::BigInt]), schema(&[DataType::Int]));
-    let (codec, rows) = rows_of(
-        &old,
-        &random_batch(&Schema::new(SchemaId(1), vec![column(0, &DataType::BigInt, false)]), 1, 1),
-    );
+    let number = one(arrow::array::Int64Array::from(vec![1]));
+    let (codec, rows) = rows_of(&old, &batch(&old, vec![number], 1));
     let upgrade = RowUpgrade::new(&codec, &RowCodec::new(&new));
     let error = upgrade.upgrade(rows.get(0), &mut Vec::new()).unwrap_err();
     assert_eq!(error.damage, Damage::NotWider);
