@@ -1,7 +1,9 @@
 //! Schema changes: add, rename, drop and widen columns.
 //!
 //! A change makes a new schema version and touches no stored row: columns are known by their field ids, and
-//! [`crate::batch::read_as`] shows old rows under the new version.
+//! [`crate::batch::read_as`] shows old rows under the new version, [`crate::row::RowUpgrade`] stored ones of primary-key
+//! tables. Keys are kept as [`crate::key`] writes them, by the width of their types, so columns of the primary key keep
+//! their types.
 
 use serde::{Deserialize, Serialize};
 
@@ -61,6 +63,9 @@ impl Table {
                 SchemaChange::DropColumn { name } => self.drop_column(&mut columns, name)?,
                 SchemaChange::WidenColumn { name, data_type } => {
                     let column = find(&mut columns, name)?;
+                    if column.data_type != *data_type && self.primary_key.contains(&column.id) {
+                        return Err(InvalidTable::WidensKey { column: name.clone() });
+                    }
                     if !column.data_type.widens_to(data_type) {
                         let (from, to) = (column.data_type.clone(), data_type.clone());
                         return Err(InvalidTable::NotWider { column: name.clone(), from, to });

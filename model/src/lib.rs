@@ -6,11 +6,13 @@
 pub mod batch;
 pub mod bucketing;
 pub mod changelog;
+mod columns;
 pub mod env;
 pub mod evolve;
 pub mod fault;
 pub mod ids;
 pub mod ipc;
+pub mod key;
 pub mod name;
 pub mod options;
 pub mod predicate;

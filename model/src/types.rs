@@ -23,7 +23,7 @@ pub use parse::parse_columns;
 
 mod parse;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 /// How deep types may nest.
 pub const MAX_DEPTH: usize = 16;

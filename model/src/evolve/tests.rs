@@ -38,6 +38,23 @@ fn types_only_widen() {
 }
 
 #[test]
+fn columns_of_the_primary_key_keep_their_types() {
+    let mut spec = TableSpec::log("t", &[("id", "int"), ("n", "int")]);
+    spec.primary_key = vec!["id".into()];
+    let table = Table::create(TableId(1), "a.t".parse().unwrap(), &spec, 0).unwrap();
+    let widen = |name: &str, to: &str| {
+        table.evolved(&[SchemaChange::WidenColumn { name: name.into(), data_type: to.parse().unwrap() }])
+    };
+    assert_eq!(
+        widen("id", "bigint").unwrap_err().to_string(),
+        "column \"id\" cannot change its type: it is part of the primary key, and stored keys do not change"
+    );
+    assert!(widen("n", "bigint").is_ok());
+    let rename = SchemaChange::RenameColumn { from: "id".into(), to: "key".into() };
+    assert!(table.evolved(&[rename]).is_ok());
+}
+
+#[test]
 fn what_would_break_stored_rows_is_refused() {
     let refused = |change: SchemaChange| table().evolved(&[change]).unwrap_err();
     assert!(matches!(refused(SchemaChange::DropColumn { name: "id".into() }), InvalidTable::DropsKey { .. }));

@@ -162,5 +162,9 @@ fn take_bytes(bytes: &mut &[u8]) -> Result<Vec<u8>, StatisticsError> {
 }
 
 fn take_varint(bytes: &mut &[u8]) -> Result<u128, StatisticsError> {
-    varint::take_wide(bytes).ok_or(StatisticsError::Corrupt("varint"))
+    match varint::take_wide(bytes) {
+        Some(value) => Ok(value),
+        None if bytes.is_empty() => Err(StatisticsError::Truncated),
+        None => Err(StatisticsError::Corrupt("varint")),
+    }
 }
