@@ -10,6 +10,7 @@ pub mod evolve;
 pub mod fault;
 pub mod ids;
 pub mod ipc;
+pub mod merge;
 pub mod name;
 pub mod options;
 pub mod predicate;
