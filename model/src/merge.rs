@@ -127,7 +127,7 @@ impl MergeEngine {
             .map(|(i, (column, aggregate))| ColumnRule {
                 name: column.name.as_str().into(),
                 key: table.primary_key.contains(&column.id),
-                default: schema.default_of(i).and_then(|value| constant::field_of(value)),
+                default: schema.default_of(i).and_then(constant::field_of),
                 fold: Fold::new(&aggregate, &column.data_type),
             })
             .collect();

@@ -1,7 +1,7 @@
 //! Unions of serialized Roaring bitmaps: of 32 bits in the portable format, of 64 bits in the portable treemap format.
 //!
 //! What is stored is always in normal form, whatever a writer sent: containers in their smallest form, no empty parts.
-//! So equal sets of one history have equal bytes. Reading is strict, since a bitmap comes from users: all of it must be
+//! Reading is strict, since a bitmap comes from users: all of it must be
 //! read, keys must ascend. A bitmap takes no more memory than a small multiple of its bytes: the library keeps runs as
 //! runs, and each container was paid for by bytes that were there.
 

@@ -142,7 +142,8 @@ fn extremes_of_all_ordered_types() {
 
 #[test]
 fn first_and_last_values() {
-    let cases: [(&str, &[Option<&str>], Option<&str>); 11] = [
+    type Case<'a> = (&'a str, &'a [Option<&'a str>], Option<&'a str>);
+    let cases: [Case<'_>; 11] = [
         ("last_value", &[Some("a"), Some("b")], Some("b")),
         ("last_value", &[Some("a"), None], None),
         ("last_value_ignore_nulls", &[Some("a"), None], Some("a")),
