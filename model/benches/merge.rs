@@ -23,7 +23,7 @@ fn table(properties: &[(&str, &str)]) -> Table {
     let mut spec = TableSpec::log("t", &columns);
     spec.primary_key = vec!["id".to_owned()];
     spec.properties = properties.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect();
-    Table::create(TableId(1), "a.t".parse().unwrap(), &spec, 0).unwrap()
+    Table::create(TableId(1), "a.t".parse().expect("it is a name"), &spec, 0).expect("it is a table")
 }
 
 fn row(seed: i128) -> Vec<Option<Vec<u8>>> {
@@ -67,16 +67,17 @@ fn merges(c: &mut Criterion) {
     ];
     for (name, properties, partial) in cases {
         let table = table(properties);
-        let engine = MergeEngine::new(&table).unwrap();
-        let targets =
-            partial.then(|| TargetColumns::new(&table, ["id", "user", "score"], Verb::Upsert).unwrap());
+        let engine = MergeEngine::new(&table).expect("it has a key");
+        let targets = partial.then(|| {
+            TargetColumns::new(&table, ["id", "user", "score"], Verb::Upsert).expect("they are targets")
+        });
         let mut scratch = MergeScratch::default();
         group.bench_function(name, |b| {
             b.iter(|| {
                 let mut bytes = 0;
                 for i in 0..ROWS {
                     let change = Change::Upsert { fields: &fields[i + 1], targets: targets.as_ref() };
-                    bytes += match engine.merge(Some(&fields[i]), change, &mut scratch).unwrap() {
+                    bytes += match engine.merge(Some(&fields[i]), change, &mut scratch).expect("it merges") {
                         Outcome::Put(row) => row.fields().flatten().map(<[u8]>::len).sum(),
                         _ => 1,
                     };

@@ -250,7 +250,8 @@ impl MergeEngine {
             (Some(_), None) => return Ok(Outcome::Delete),
             (Some(stored), Some(targets)) => (stored, targets),
         };
-        let stays = |i: usize| !self.columns[i].key && !targets.contains(i) && stored[i].is_some();
+        // The key is always among the targets.
+        let stays = |i: usize| !targets.contains(i) && stored[i].is_some();
         if !(0..self.columns.len()).any(stays) {
             return Ok(Outcome::Delete);
         }
