@@ -224,8 +224,7 @@ impl Catalog {
         for _ in 0..TRIES {
             let Some(found) = self.meta.get(&key).await? else { return Err(self.table_not_found(name)) };
             let table: Table = decode(&found)?;
-            let mut table = table.evolved(changes)?;
-            table.options = table.options.altered(options.clone())?;
+            let table = table.altered(changes, options)?;
             let value = encode(&table)?;
             let txn =
                 || Ok(Txn::new().when(Compare::modified(&key, found.modified)).put(&key, value.clone()));

@@ -5,9 +5,12 @@
 //! tables. Keys are kept as [`crate::key`] writes them, by the width of their types, so columns of the primary key keep
 //! their types.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use crate::ids::{FieldId, SchemaId};
+use crate::options::{self, InvalidOption, column};
 use crate::schema::{Column, MAX_COLUMNS, Schema};
 use crate::suggest::did_you_mean;
 use crate::table::{ColumnSpec, InvalidTable, Table, check_column_name};
@@ -45,7 +48,29 @@ pub enum SchemaChange {
 }
 
 impl Table {
-    /// This table after the changes, with one new schema version for all of them.
+    /// This table after changes of its columns, and then of its options.
+    pub fn altered(
+        &self,
+        changes: &[SchemaChange],
+        options: &BTreeMap<String, Option<String>>,
+    ) -> Result<Table, InvalidTable> {
+        let mut table = self.evolved(changes)?;
+        table.options = table.options.altered(options.clone())?;
+        for name in options.keys() {
+            let Some(option) = column::parse(name)? else { continue };
+            let schema = table.schema();
+            let id = schema.index_of(option.column).map(|i| schema.columns()[i].id);
+            // What one function has stored, another one cannot go on with.
+            if id.is_some_and(|id| id < self.next_field) {
+                return Err(InvalidOption::NotAlterable { name: name.clone() }.into());
+            }
+        }
+        table.check()?;
+        Ok(table)
+    }
+
+    /// This table after changes of its columns, with one new schema version for all of them. Options that name a
+    /// column follow it.
     pub fn evolved(&self, changes: &[SchemaChange]) -> Result<Table, InvalidTable> {
         let mut table = self.clone();
         if changes.is_empty() {
@@ -59,8 +84,14 @@ impl Table {
                     columns.push(added(&columns, table.next_field, spec)?);
                     table.next_field = FieldId(table.next_field.0 + 1);
                 }
-                SchemaChange::RenameColumn { from, to } => rename(&mut columns, from, to)?,
-                SchemaChange::DropColumn { name } => self.drop_column(&mut columns, name)?,
+                SchemaChange::RenameColumn { from, to } => {
+                    rename(&mut columns, from, to)?;
+                    table.options = table.options.with_column_renamed(from, to);
+                }
+                SchemaChange::DropColumn { name } => {
+                    table.drop_column(&mut columns, name)?;
+                    table.options = table.options.with_column_dropped(name);
+                }
                 SchemaChange::WidenColumn { name, data_type } => {
                     let column = find(&mut columns, name)?;
                     if column.data_type != *data_type && self.primary_key.contains(&column.id) {
@@ -91,8 +122,17 @@ impl Table {
         if let Some((role, _)) = keys.into_iter().find(|(_, ids)| ids.contains(&id)) {
             return Err(InvalidTable::DropsKey { column: name.to_owned(), role });
         }
-        columns.retain(|c| c.id != id);
-        Ok(())
+        let role = if self.auto_increment == Some(id) {
+            "auto-increment column"
+        } else if self.options.get(options::VERSION_COLUMN) == Some(name) {
+            "version column"
+        } else if self.options.get(options::ROW_TTL_COLUMN) == Some(name) {
+            "time column of the row TTL"
+        } else {
+            columns.retain(|c| c.id != id);
+            return Ok(());
+        };
+        Err(InvalidTable::DropsUsed { column: name.to_owned(), role })
     }
 }
 

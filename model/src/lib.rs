@@ -13,6 +13,7 @@ pub mod fault;
 pub mod ids;
 pub mod ipc;
 pub mod key;
+pub mod merge;
 pub mod name;
 pub mod options;
 pub mod predicate;

@@ -1,7 +1,8 @@
 //! Table options under Fluss's names, typed and checked.
 //!
 //! Options that speak of servers, replicas and local disks mean nothing here; they are accepted and kept, so that
-//! existing DDL carries over. Unknown `table.*` names are errors; all other names are the user's own properties.
+//! existing DDL carries over. Unknown `table.*` and `fields.*` names are errors; all other names are the user's own
+//! properties.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -9,6 +10,10 @@ use std::time::Duration;
 use crate::fault::{ErrorKind, Fault};
 use crate::suggest::{did_you_mean, nearest};
 
+pub use keyed::{ChangelogImage, DeleteBehavior, MergeKind};
+
+pub(crate) mod column;
+mod keyed;
 #[cfg(test)]
 mod tests;
 
@@ -28,6 +33,16 @@ pub const DELETE_BEHAVIOR: &str = "table.delete.behavior";
 pub const MERGE_ENGINE: &str = "table.merge-engine";
 /// The version column of the `versioned` merge engine.
 pub const VERSION_COLUMN: &str = "table.merge-engine.versioned.ver-column";
+/// Another spelling of [`DELETE_BEHAVIOR`], for the `versioned` merge engine.
+pub const VERSIONED_DELETES: &str = "table.merge-engine.versioned.delete-behavior";
+/// `full` or `wal`.
+pub const CHANGELOG_IMAGE: &str = "table.changelog.image";
+/// How long rows of a primary-key table live.
+pub const ROW_TTL: &str = "table.kv.row.ttl";
+/// The column whose time a row's life begins at.
+pub const ROW_TTL_COLUMN: &str = "table.kv.row.ttl.time-column";
+/// Whether a table is kept in the lake too.
+pub const LAKE_ENABLED: &str = "table.datalake.enabled";
 
 /// What an option's value must look like.
 enum Form {
@@ -70,7 +85,7 @@ const KNOWN: &[Known] = &[
     alterable(LOG_TTL, Form::Duration),
     alterable("table.log.tiered.local-segments", Form::Integer(1, 1_000_000)),
     alterable("table.log.local-ttl", Form::Duration),
-    alterable("table.datalake.enabled", Form::Bool),
+    alterable(LAKE_ENABLED, Form::Bool),
     known(LAKE_FORMAT, Form::OneOf(&["iceberg", "paimon"])),
     alterable("table.datalake.freshness", Form::Duration),
     alterable("table.datalake.auto-compaction", Form::Bool),
@@ -78,13 +93,13 @@ const KNOWN: &[Known] = &[
     alterable("table.datalake.historical-partition.enabled", Form::Bool),
     known(MERGE_ENGINE, Form::OneOf(&["first_row", "versioned", "aggregation"])),
     known(VERSION_COLUMN, Form::Text),
-    known("table.merge-engine.versioned.delete-behavior", Form::OneOf(&["allow", "ignore", "disable"])),
+    known(VERSIONED_DELETES, Form::OneOf(&["allow", "ignore", "disable"])),
     known(DELETE_BEHAVIOR, Form::OneOf(&["allow", "ignore", "disable"])),
-    known("table.changelog.image", Form::OneOf(&["full", "wal"])),
+    known(CHANGELOG_IMAGE, Form::OneOf(&["full", "wal"])),
     known("table.auto-increment.cache-size", Form::Integer(1, 100_000_000)),
     alterable(STATISTICS, Form::Text),
-    known("table.kv.row.ttl", Form::Duration),
-    known("table.kv.row.ttl.time-column", Form::Text),
+    known(ROW_TTL, Form::Duration),
+    known(ROW_TTL_COLUMN, Form::Text),
     known("table.kv.row.ttl.changelog-mode", Form::OneOf(&["none"])),
 ];
 
@@ -218,6 +233,9 @@ fn find(name: &str) -> Result<Option<&'static Known>, InvalidOption> {
 
 /// The value in its normal spelling.
 fn check(name: &str, value: &str) -> Result<String, InvalidOption> {
+    if let Some(option) = column::parse(name)? {
+        return option.check(name, value);
+    }
     let Some(known) = find(name)? else {
         return Ok(value.to_owned());
     };

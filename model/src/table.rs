@@ -14,6 +14,7 @@ use crate::types::{DataType, Nested};
 
 pub use invalid::InvalidTable;
 
+mod check;
 mod invalid;
 #[cfg(test)]
 mod tests;
@@ -41,7 +42,10 @@ pub struct TableSpec {
     /// The columns whose values choose the partition.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub partition_by: Vec<String>,
-    /// Options (`table.…`) and the user's own properties.
+    /// The column whose values the server hands out; at most one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub auto_increment: Vec<String>,
+    /// Options (`table.…`, `fields.…`) and the user's own properties.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub properties: BTreeMap<String, String>,
     /// For people.
@@ -96,6 +100,9 @@ pub struct Table {
     pub buckets: u32,
     /// Empty without partitions.
     pub partition_by: Vec<FieldId>,
+    /// The column whose values the server hands out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub auto_increment: Option<FieldId>,
     /// Options and properties.
     pub options: TableOptions,
     /// For people.
@@ -121,6 +128,11 @@ impl Table {
         let primary_key = find("primary key", &spec.primary_key)?;
         let partition_by = find("partition key", &spec.partition_by)?;
         let mut bucket_key = find("bucket key", &spec.bucket_key)?;
+        let auto_increment = match find("auto-increment columns", &spec.auto_increment)?.as_slice() {
+            [] => None,
+            [id] => Some(*id),
+            more => return Err(InvalidTable::AutoIncrements { given: more.len() }),
+        };
         if bucket_key.is_empty() {
             bucket_key = primary_key.iter().copied().filter(|id| !partition_by.contains(id)).collect();
         }
@@ -130,7 +142,7 @@ impl Table {
         }
         let next_field = FieldId(columns.len() as u32 + 1);
         let columns = columns.into_iter().map(|mut c| {
-            c.nullable &= !primary_key.contains(&c.id);
+            c.nullable &= !primary_key.contains(&c.id) && auto_increment != Some(c.id);
             c
         });
         let table = Table {
@@ -142,6 +154,7 @@ impl Table {
             bucket_key,
             buckets,
             partition_by,
+            auto_increment,
             options: TableOptions::new(spec.properties.clone())?,
             comment: spec.comment.clone(),
             created_at,
@@ -201,58 +214,6 @@ impl Table {
         let schema = self.schema();
         let name = |id: &FieldId| schema.index_of_id(*id).map(|i| schema.columns()[i].name.as_str());
         ids.iter().filter_map(name).collect()
-    }
-
-    /// What must hold between keys, types and options.
-    fn check(&self) -> Result<(), InvalidTable> {
-        let stray = |role, ids: &[FieldId], of: &'static str, within: &[FieldId]| {
-            let stray = ids.iter().find(|id| !within.contains(id));
-            match stray {
-                Some(id) => {
-                    Err(InvalidTable::KeyOutside { role, column: self.names_of(&[*id]).concat(), of })
-                }
-                None => Ok(()),
-            }
-        };
-        if self.has_primary_key() {
-            stray("partition key", &self.partition_by, "primary key", &self.primary_key)?;
-            stray("bucket key", &self.bucket_key, "primary key", &self.primary_key)?;
-        }
-        if let Some(id) = self.bucket_key.iter().find(|id| self.partition_by.contains(id)) {
-            return Err(InvalidTable::BucketKeyInPartition { column: self.names_of(&[*id]).concat() });
-        }
-        self.check_options()
-    }
-
-    fn check_options(&self) -> Result<(), InvalidTable> {
-        let conflict = |option: &'static str, why: &'static str| Err(InvalidTable::Conflict { option, why });
-        let pk_only =
-            [options::MERGE_ENGINE, options::DELETE_BEHAVIOR, "table.changelog.image", "table.kv.row.ttl"];
-        if let Some(option) = pk_only.into_iter().find(|o| self.options.get(o).is_some())
-            && !self.has_primary_key()
-        {
-            return conflict(option, "it is for primary-key tables only");
-        }
-        if let Some(columns) = self.options.get(options::STATISTICS)
-            && columns.trim() != "*"
-        {
-            let schema = self.schema();
-            for name in columns.split(',').map(str::trim) {
-                if schema.index_of(name).is_none() {
-                    return Err(unknown("statistics", name, schema.nearest(name)));
-                }
-            }
-        }
-        if self.bucket_function() == BucketFunction::Iceberg {
-            let column = self.bucket_columns().first().map(|i| &self.schema().columns()[*i]);
-            if let Some(c) = column.filter(|c| !BucketFunction::Iceberg.takes(&c.data_type)) {
-                return Err(InvalidTable::BucketKeyType {
-                    column: c.name.clone(),
-                    data_type: c.data_type.clone(),
-                });
-            }
-        }
-        Ok(())
     }
 }
 

@@ -41,6 +41,14 @@ pub enum InvalidTable {
     Buckets { given: u32 },
     #[error("option \"{option}\" does not fit this table: {why}")]
     Conflict { option: &'static str, why: &'static str },
+    #[error("option \"{option}\" does not fit this table: {why}")]
+    ColumnOption { option: String, why: String },
+    #[error("a table has at most one auto-increment column, not {given}")]
+    AutoIncrements { given: usize },
+    #[error("column \"{column}\" cannot be the auto-increment column: {why}")]
+    AutoIncrement { column: String, why: &'static str },
+    #[error("column \"{column}\" cannot be dropped: it is the {role}")]
+    DropsUsed { column: String, role: &'static str },
     #[error("column \"{column}\" cannot be dropped: it is part of the {role}")]
     DropsKey { column: String, role: &'static str },
     #[error("column \"{column}\" cannot change from {from} to {to}; a type can only be widened")]

@@ -87,6 +87,7 @@ fn spec(args: &CreateArgs) -> Result<TableSpec, Failure> {
         partition_by: args.partition_by.clone(),
         properties: args.property.iter().cloned().collect::<BTreeMap<_, _>>(),
         comment: args.comment.clone(),
+        ..TableSpec::default()
     })
 }
 
