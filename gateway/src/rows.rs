@@ -32,28 +32,44 @@ pub struct Selection {
 }
 
 impl Selection {
-    /// Reads `columns` of a read by keys, which has neither a filter nor system columns.
-    pub fn columns(parameters: &mut Parameters, table: &Table) -> Result<Selection, Problem> {
-        let selection = Selection::of(parameters, table)?;
-        match (selection.system.first(), &selection.filter) {
-            (Some(name), _) => {
-                let detail = format!("\"{name}\" belongs to the log and is not known of rows that are found by key");
+    /// Reads `columns` and `filter` of a read of a table's rows as they are now. Of a primary-key table they are not rows
+    /// of the log, so there are no system columns.
+    pub fn of_rows(parameters: &mut Parameters, table: &Table) -> Result<Selection, Problem> {
+        let selection = Selection::of(parameters, table, false)?;
+        match selection.system.first().filter(|_| table.has_primary_key()) {
+            Some(name) => {
+                let detail =
+                    format!("\"{name}\" belongs to the log; the rows of a primary-key table do not have it");
                 Err(Problem::new(ErrorKind::Invalid, "invalid_parameter", detail))
             }
-            (_, Some(_)) => {
-                let detail = "parameter \"filter\" is for scan, log and tail; keys say which rows are found";
-                Err(Problem::new(ErrorKind::Invalid, "invalid_parameter", detail))
-            }
-            _ => Ok(selection),
+            None => Ok(selection),
         }
     }
 
-    /// Reads `columns` and `filter`.
-    pub fn of(parameters: &mut Parameters, table: &Table) -> Result<Selection, Problem> {
+    /// [`Selection::of_rows`] for a read by keys, which has no filter.
+    pub fn of_keys(parameters: &mut Parameters, table: &Table) -> Result<Selection, Problem> {
+        let selection = Selection::of_rows(parameters, table)?;
+        if selection.filter.is_some() {
+            let detail = "parameter \"filter\" is for scan, log and tail; here keys say which rows are found";
+            return Err(Problem::new(ErrorKind::Invalid, "invalid_parameter", detail));
+        }
+        Ok(selection)
+    }
+
+    /// Reads `columns` and `filter` of a read of the log. Without `columns` a changelog shows its change types too.
+    pub fn of_log(parameters: &mut Parameters, table: &Table) -> Result<Selection, Problem> {
+        Selection::of(parameters, table, table.has_primary_key())
+    }
+
+    fn of(parameters: &mut Parameters, table: &Table, changelog: bool) -> Result<Selection, Problem> {
         let schema = table.schema();
         let (mut columns, mut system) = (Vec::new(), Vec::new());
         match parameters.text("columns") {
-            None => columns = (0..schema.columns().len()).collect(),
+            None => {
+                columns = (0..schema.columns().len()).collect();
+                // The rows of a changelog say little without what they mean.
+                system.extend(changelog.then(|| system::CHANGE_TYPE.to_owned()));
+            }
             Some(names) => {
                 for name in split_names(&names) {
                     let name = name.as_str();

@@ -109,7 +109,8 @@ impl Rows {
     /// The rows of each bucket.
     fn split(self, buckets: &[u32]) -> Result<Vec<(u32, Rows)>, ArrowError> {
         let Rows { batch, keyed } = self;
-        let Some((keyed, deletes)) = keyed.as_ref().and_then(|keyed| Some((keyed, keyed.deletes.clone()?))) else {
+        let Some((keyed, deletes)) = keyed.as_ref().and_then(|keyed| Some((keyed, keyed.deletes.clone()?)))
+        else {
             let parts = split(batch, buckets)?.into_iter();
             return Ok(parts.map(|(bucket, batch)| (bucket, Rows { batch, keyed: keyed.clone() })).collect());
         };
@@ -184,16 +185,23 @@ impl Sending {
 
 fn combine(outcomes: Vec<(Bucket, Result<Appended, Failed>)>) -> Result<Written, Problem> {
     let mut written = Written::default();
+    let mut done = 0usize;
     let mut failed: BTreeMap<u32, Failed> = BTreeMap::new();
     for (bucket, outcome) in outcomes {
         match outcome {
             Ok(appended) => {
+                done += 1;
                 let base_offset = appended.base_offset.0;
                 // Rows that changed nothing have no offsets.
                 if let Some(more) = appended.rows.checked_sub(1) {
                     let last_offset = base_offset + u64::from(more);
                     let partition = String::new();
-                    written.offsets.push(WrittenRange { partition, bucket: bucket.bucket, base_offset, last_offset });
+                    written.offsets.push(WrittenRange {
+                        partition,
+                        bucket: bucket.bucket,
+                        base_offset,
+                        last_offset,
+                    });
                 }
                 written.queued = written.queued.max(appended.queued);
                 written.put = written.put.max(appended.put);
@@ -208,7 +216,7 @@ fn combine(outcomes: Vec<(Bucket, Result<Appended, Failed>)>) -> Result<Written,
     if fault.kind() == ErrorKind::OutcomeUnknown {
         return Err(problem_of(worst).with("offsets", written.offsets));
     }
-    if written.offsets.is_empty() {
+    if done == 0 {
         return Err(problem_of(worst));
     }
     if !fault.kind().is_retryable() {
@@ -218,7 +226,7 @@ fn combine(outcomes: Vec<(Bucket, Result<Appended, Failed>)>) -> Result<Written,
     let detail = format!(
         "the rows of {} bucket(s) are written, those of bucket {} are not: {fault}; send the same request with the \
          same key again to complete it",
-        written.offsets.len(),
+        done,
         failed.keys().map(u32::to_string).collect::<Vec<_>>().join(", ")
     );
     let problem = Problem::new(ErrorKind::Unavailable, "partially_written", detail);

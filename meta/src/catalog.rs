@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 use wadi_model::evolve::SchemaChange;
 use wadi_model::table::TableState;
-use wadi_model::{DatabaseName, Table, TableId, TableName, TableSpec, suggest};
+use wadi_model::{DatabaseName, SchemaId, Table, TableId, TableName, TableSpec, suggest};
 
 use crate::{
     Change, Compare, KeyValue, MetaError, MetaErrorKind, MetaStore, Revision, Txn, TxnOutcome, WatchEvent,
@@ -109,6 +109,33 @@ impl Catalog {
     /// A table.
     pub fn table(&self, name: &TableName) -> Result<Arc<Table>, CatalogError> {
         Ok(self.seen.content.read().table(name)?.value.clone())
+    }
+
+    /// The table of this id, with at least this schema version, also while it is being dropped; `None` if nothing of it
+    /// is left. What the watch has not seen yet is asked of the meta store.
+    pub async fn table_by_id(
+        &self,
+        id: TableId,
+        schema: SchemaId,
+    ) -> Result<Option<Arc<Table>>, CatalogError> {
+        let is_it = |table: &Table| table.id == id && table.schema_of(schema).is_some();
+        if let Some(found) = self.seen.content.read().tables.values().find(|e| is_it(&e.value)) {
+            return Ok(Some(found.value.clone()));
+        }
+        let mut stored = self.meta.list(TABLES).await?.entries;
+        // Second, as a drop moves a table from there to here.
+        stored.extend(self.meta.get(&format!("{DROPPED}{id}")).await?);
+        for found in &stored {
+            let table: Table = decode(found)?;
+            if is_it(&table) {
+                return Ok(Some(Arc::new(table)));
+            }
+            if table.id == id {
+                let why = format!("it has no schema version {schema}, of which there are rows");
+                return Err(CatalogError::Damaged { key: found.key.clone(), why });
+            }
+        }
+        Ok(None)
     }
 
     /// A database.

@@ -30,7 +30,7 @@ pub struct Scene {
     /// The gateways.
     pub gateways: Vec<Gateway>,
     /// The tables that are written to.
-    pub tables: BTreeMap<wadi_model::TableId, Table>,
+    pub tables: BTreeMap<wadi_model::TableId, Arc<Table>>,
     /// All buckets of them.
     pub buckets: Vec<Bucket>,
     /// Number of shards.

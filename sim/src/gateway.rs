@@ -3,20 +3,23 @@
 //! A crash cuts the process off from everything for good and drops its host. Tasks of it that the drop does not end
 //! stay blocked at their next request and can do no harm; what they had already sent may still arrive.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicI64;
 use std::time::Duration;
 
+use async_trait::async_trait;
 use object_store::ObjectStore;
 use object_store::path::Path;
 use parking_lot::Mutex;
 use wadi_meta::MetaStore;
 use wadi_meta::memory::MemoryStore;
-use wadi_model::ShardId;
 use wadi_model::env::Env;
+use wadi_model::{SchemaId, ShardId, Table, TableId};
 use wadi_store::cluster::Cluster;
 use wadi_store::context::{Context, Memory};
 use wadi_store::host::Host;
+use wadi_store::keyed::{KeyedTables, TableSource};
 use wadi_store::metrics::StoreMetrics;
 use wadi_store::objects::Guarded;
 use wadi_store::segments::SegmentCache;
@@ -38,6 +41,8 @@ pub struct Ground {
     pub meta: Arc<MemoryStore>,
     /// The cluster's identity.
     pub cluster: Cluster,
+    /// The tables, which all gateways know.
+    pub tables: Arc<Tables>,
     /// Settings of all gateways.
     pub settings: Arc<Settings>,
     /// The median of an object store request.
@@ -48,6 +53,17 @@ pub struct Ground {
     pub trace: Trace,
     /// The seed's chance.
     pub dice: Dice,
+}
+
+/// The tables of a run, by id.
+#[derive(Debug, Default)]
+pub struct Tables(pub BTreeMap<TableId, Arc<Table>>);
+
+#[async_trait]
+impl TableSource for Tables {
+    async fn table(&self, id: TableId, _: SchemaId) -> Result<Option<Arc<Table>>, String> {
+        Ok(self.0.get(&id).cloned())
+    }
 }
 
 /// One life of a gateway, from a start to a crash. Clones are the same life.
@@ -123,6 +139,7 @@ impl Gateway {
             reads: Memory::new(64 << 20),
             segments: SegmentCache::none(),
             block_cache: None,
+            tables: KeyedTables::new(self.ground.tables.clone()),
             metrics: self.ground.metrics.clone(),
             local: false,
             settings,

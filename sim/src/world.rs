@@ -25,7 +25,7 @@ use crate::checker::Checker;
 use crate::clients::{self, COLUMNS, Kind, Scene, Shared};
 use crate::clock::{Dice, SimSource};
 use crate::director::direct;
-use crate::gateway::{Gateway, Ground};
+use crate::gateway::{Gateway, Ground, Tables};
 use crate::objects;
 use crate::report::Report;
 use crate::trace::Trace;
@@ -127,6 +127,7 @@ async fn ground(dice: &Dice, trace: Trace) -> Result<Ground, String> {
         cluster,
         bucket,
         meta: Arc::new(MemoryStore::new()),
+        tables: Arc::new(tables(&dice.fork("tables"))?),
         settings: Arc::new(settings),
         latency: dice.millis(4..40),
         metrics: StoreMetrics::new(&mut Registry::default()),
@@ -135,16 +136,20 @@ async fn ground(dice: &Dice, trace: Trace) -> Result<Ground, String> {
     })
 }
 
-fn scene(dice: &Dice, ground: &Ground) -> Result<Scene, String> {
+fn tables(dice: &Dice) -> Result<Tables, String> {
     let mut tables = BTreeMap::new();
-    let mut buckets = Vec::new();
     for number in 1..=dice.pick(1..4) {
         let spec = TableSpec { buckets: Some(dice.pick(1..5) as u32), ..TableSpec::log("t", &COLUMNS) };
         let name = format!("a.t{number}").parse::<TableName>().map_err(|e| e.to_string())?;
         let table = Table::create(TableId(number), name, &spec, 0).map_err(|e| e.to_string())?;
-        buckets.extend((0..table.buckets).map(|b| table.bucket(b)));
-        tables.insert(table.id, table);
+        tables.insert(table.id, Arc::new(table));
     }
+    Ok(Tables(tables))
+}
+
+fn scene(dice: &Dice, ground: &Ground) -> Result<Scene, String> {
+    let tables: BTreeMap<_, _> = ground.tables.0.iter().map(|(id, table)| (*id, table.clone())).collect();
+    let buckets = tables.values().flat_map(|table| (0..table.buckets).map(|b| table.bucket(b))).collect();
     let gateway = |n: u64| Gateway::new(ground.clone(), n as usize, dice.pick(0..4000) as i64 - 2000);
     let gateways: Vec<Gateway> = (0..dice.pick(2..4)).map(gateway).collect();
     gateways.iter().for_each(Gateway::start);

@@ -120,7 +120,11 @@ impl Shard {
     }
 
     /// The rows of these primary keys of a bucket, as they are stored, in their order; `None` where there is none.
-    pub async fn lookup(&self, bucket: &Bucket, keys: &model_row::Rows) -> Result<Vec<Option<Bytes>>, LookupError> {
+    pub async fn lookup(
+        &self,
+        bucket: &Bucket,
+        keys: &model_row::Rows,
+    ) -> Result<Vec<Option<Bytes>>, LookupError> {
         lookup::lookup(&self.shared, &merging::database_keys(bucket, keys)).await
     }
 

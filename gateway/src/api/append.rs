@@ -29,7 +29,9 @@ pub async fn append(
     parameters.finish()?;
     let table = gateway.catalog().table(&name)?;
     if table.has_primary_key() {
-        let detail = format!("table \"{name}\" has a primary key; rows are not appended to it but upserted (POST …/upsert)");
+        let detail = format!(
+            "table \"{name}\" has a primary key; rows are not appended to it but upserted (POST …/upsert)"
+        );
         return Err(Problem::new(ErrorKind::Invalid, "wrong_table_kind", detail));
     }
     let schema = table.schema().clone();

@@ -68,7 +68,7 @@ pub async fn log(
 ) -> Result<Response, Problem> {
     let table = gateway.catalog().table(&name)?;
     let format = answer_format(&headers, &FORMATS)?;
-    let selection = Selection::of(&mut parameters, &table)?;
+    let selection = Selection::of_log(&mut parameters, &table)?;
     let bucket = bucket_of(&mut parameters, &table)?;
     let offset = Offset(parameters.number("offset", 0, u64::MAX)?);
     let most = gateway.limits().read_bytes as u64;

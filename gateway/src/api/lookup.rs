@@ -54,7 +54,7 @@ pub async fn lookup_one(
 ) -> Result<Response, Problem> {
     let keyed = keyed_table(&gateway, &name)?;
     let format = answer_format(&headers, &FORMATS)?;
-    let selection = Selection::columns(&mut parameters, keyed.table())?;
+    let selection = Selection::of_keys(&mut parameters, keyed.table())?;
     let by = By::of(keyed.table());
     let body = one_row(parameters, &by)?;
     let limits = BodyLimits { max_rows: 1, ..BodyLimits::default() };
@@ -77,7 +77,7 @@ pub async fn lookup_many(
 ) -> Result<Response, Problem> {
     let keyed = keyed_table(&gateway, &name)?;
     let format = answer_format(request.headers(), &FORMATS)?;
-    let selection = Selection::columns(&mut parameters, keyed.table())?;
+    let selection = Selection::of_keys(&mut parameters, keyed.table())?;
     parameters.finish()?;
     let by = By::of(keyed.table());
     let table = keyed.table().clone();
@@ -106,7 +106,11 @@ impl By {
         let at = |id: &FieldId| fields.iter().position(|field| field == id);
         let bucket_key = table.bucket_key.iter().filter_map(at).collect();
         let columns = fields.iter().filter_map(|id| column(*id)).collect();
-        By { schema: Schema::new(table.schema().id(), columns), partition: table.partition_by.len(), bucket_key }
+        By {
+            schema: Schema::new(table.schema().id(), columns),
+            partition: table.partition_by.len(),
+            bucket_key,
+        }
     }
 
     fn name(&self, at: usize) -> &str {
@@ -131,7 +135,10 @@ impl By {
         }
         for at in 0..given {
             if let Some(row) = (0..keys.num_rows()).find(|row| keys.column(at).is_null(*row)) {
-                let detail = format!("row {row} has no \"{}\", which other rows have; look up full keys and prefixes apart", self.name(at));
+                let detail = format!(
+                    "row {row} has no \"{}\", which other rows have; look up full keys and prefixes apart",
+                    self.name(at)
+                );
                 return Err(Problem::new(ErrorKind::Rejected, "invalid_key", detail));
             }
         }
@@ -142,14 +149,16 @@ impl By {
         let list = |names: &mut dyn Iterator<Item = &str>| names.collect::<Vec<_>>().join(", ");
         let given = (0..self.len()).filter(|at| keys.column(*at).null_count() < keys.num_rows());
         let given = list(&mut given.map(|at| self.name(at)));
-        let prefixes = (self.least()..self.len()).map(|n| format!("({})", list(&mut (0..n).map(|at| self.name(at)))));
+        let prefixes =
+            (self.least()..self.len()).map(|n| format!("({})", list(&mut (0..n).map(|at| self.name(at)))));
         let prefixes = prefixes.collect::<Vec<_>>().join(" or ");
         let or = match prefixes.is_empty() {
             true => "; prefixes cannot be looked up, as no shorter one covers the bucket key".to_owned(),
             false => format!(", or as a prefix {prefixes}"),
         };
         let all = list(&mut (0..self.len()).map(|at| self.name(at)));
-        let detail = format!("({given}) is neither the key nor a prefix that can be looked up; give ({all}){or}");
+        let detail =
+            format!("({given}) is neither the key nor a prefix that can be looked up; give ({all}){or}");
         Problem::new(ErrorKind::Rejected, "invalid_key", detail)
     }
 }
@@ -172,7 +181,11 @@ fn one_row(parameters: Parameters, by: &By) -> Result<String, Problem> {
     }
     if names.is_empty() {
         let keys = by.schema.columns().iter().map(|c| format!("{}=…", c.name)).collect::<Vec<_>>().join("&");
-        return Err(Problem::new(ErrorKind::Invalid, "invalid_key", format!("give the key as parameters: ?{keys}")));
+        return Err(Problem::new(
+            ErrorKind::Invalid,
+            "invalid_key",
+            format!("give the key as parameters: ?{keys}"),
+        ));
     }
     Ok(format!("{}\n{}\n", names.join(","), values.join(",")))
 }
@@ -187,7 +200,8 @@ async fn answer(
 ) -> Result<Response, Problem> {
     if let Some(first) = decoded.rejects.told().next() {
         let told = decoded.rejects.told().cloned().collect();
-        let problem = Problem::new(ErrorKind::Rejected, "invalid_key", format!("a key cannot be read: {first}"));
+        let problem =
+            Problem::new(ErrorKind::Rejected, "invalid_key", format!("a key cannot be read: {first}"));
         return Err(problem.rows(told, decoded.rejects.count()));
     }
     let keys = decoded.batch;
@@ -210,7 +224,9 @@ async fn answer(
     let body = {
         let work = move || write(&keyed, &found, &selection, format);
         let written = gateway.host().context().cpu.run(work).await;
-        written.unwrap_or_else(|| Err(Problem::new(ErrorKind::Internal, "internal", "writing the answer panicked")))?
+        written.unwrap_or_else(|| {
+            Err(Problem::new(ErrorKind::Internal, "internal", "writing the answer panicked"))
+        })?
     };
     let mut response = Response::new(Body::from(body));
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(format.content_type()));
@@ -240,9 +256,9 @@ fn parts(keyed: &KeyedTable, by: &By, keys: &RecordBatch, given: usize) -> Resul
         let take = arrow::array::UInt32Array::from_iter_values(rows.iter().map(|row| *row as u32));
         let column = |at: usize| arrow::compute::take(keys.column(at), &take, None).map_err(internal);
         let columns: Vec<ArrayRef> = (by.partition..given).map(column).collect::<Result<_, _>>()?;
-        let keys = keyed.encode_keys(&columns, rows.len()).map_err(|e| {
-            Problem::new(ErrorKind::Rejected, "invalid_key", e.to_string())
-        })?;
+        let keys = keyed
+            .encode_keys(&columns, rows.len())
+            .map_err(|e| Problem::new(ErrorKind::Rejected, "invalid_key", e.to_string()))?;
         Ok(Part { bucket: table.bucket(bucket), rows, keys })
     };
     rows.into_iter().map(part).collect()
@@ -354,7 +370,12 @@ fn write(
         }
     } else {
         let mut next = 0;
-        let places = found.iter().map(|row| row.as_ref().map(|_| { next += 1; next - 1 }));
+        let places = found.iter().map(|row| {
+            row.as_ref().map(|_| {
+                next += 1;
+                next - 1
+            })
+        });
         let places: arrow::array::UInt32Array = places.collect();
         let all = arrow::compute::take_record_batch(&rows, &places).map_err(internal)?;
         out.extend(writer.piece(&Piece::Batch(all))?);

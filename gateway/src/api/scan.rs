@@ -1,7 +1,8 @@
 //! `GET …/scan`: all rows that a table has now.
 //!
 //! The high watermarks are taken once, at the beginning; rows stream out bucket by bucket, a piece at a time. When
-//! something fails in the middle the answer breaks off, so that no client takes a part for the whole.
+//! something fails in the middle the answer breaks off, so that no client takes a part for the whole. Of a primary-key
+//! table each bucket is read as it was at one point in time, see [`keyed`].
 
 use std::sync::Arc;
 
@@ -22,6 +23,8 @@ use crate::problem::Problem;
 use crate::request::{Parameters, TablePath};
 use crate::rows::{Selection, Writer};
 
+mod keyed;
+
 /// Stored bytes that are read at once.
 const STEP_BYTES: usize = 8 << 20;
 
@@ -41,9 +44,13 @@ pub async fn scan(
 ) -> Result<Response, Problem> {
     let table = gateway.catalog().table(&name)?;
     let format = answer_format(&headers, &FORMATS)?;
-    let selection = Selection::of(&mut parameters, &table)?;
+    let selection = Selection::of_rows(&mut parameters, &table)?;
     let limit = parameters.number("limit", u64::MAX, u64::MAX)?;
     parameters.finish()?;
+    if table.has_primary_key() {
+        let rows = keyed::Rows::begin(gateway, table, selection, limit, format).await?;
+        return Ok(streamed(rows.stream(), format));
+    }
     let mut ends = Vec::with_capacity(table.buckets as usize);
     for bucket in 0..table.buckets {
         let id = table.bucket(bucket);
@@ -51,9 +58,16 @@ pub async fn scan(
         ends.push(shard.bounds(&id));
     }
     let rows = Rows { gateway, table, selection, ends, limit, format };
-    let mut response = Response::new(Body::from_stream(rows.stream()));
+    Ok(streamed(rows.stream(), format))
+}
+
+fn streamed(
+    rows: impl Stream<Item = Result<Bytes, BrokenOff>> + Send + 'static,
+    format: AnswerFormat,
+) -> Response {
+    let mut response = Response::new(Body::from_stream(rows));
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(format.content_type()));
-    Ok(response)
+    response
 }
 
 struct Rows {
@@ -70,24 +84,27 @@ struct Rows {
 #[error("{0}")]
 struct BrokenOff(String);
 
+impl BrokenOff {
+    fn of(problem: Problem) -> BrokenOff {
+        tracing::warn!(?problem, "a scan broke off");
+        BrokenOff(problem.code().to_owned())
+    }
+}
+
 impl Rows {
     fn stream(self) -> impl Stream<Item = Result<Bytes, BrokenOff>> + Send + 'static {
         try_stream! {
-            let broken = |problem: Problem| {
-                tracing::warn!(?problem, "a scan broke off");
-                BrokenOff(problem.code().to_owned())
-            };
             let mut writer = Writer::new(self.format, &self.selection.schema);
-            yield writer.begin().map_err(broken)?;
+            yield writer.begin().map_err(BrokenOff::of)?;
             let mut left = self.limit;
             for (bucket, bounds) in self.ends.iter().enumerate() {
                 let mut offset = bounds.log_start;
                 while left > 0 && offset < bounds.high_watermark {
-                    let (pieces, next) = self.step(bucket as u32, offset, bounds.high_watermark, left).await.map_err(broken)?;
+                    let (pieces, next) = self.step(bucket as u32, offset, bounds.high_watermark, left).await.map_err(BrokenOff::of)?;
                     offset = next;
                     left -= pieces.iter().map(|p| p.rows() as u64).sum::<u64>();
                     for piece in &pieces {
-                        yield writer.piece(piece).map_err(broken)?;
+                        yield writer.piece(piece).map_err(BrokenOff::of)?;
                     }
                 }
             }

@@ -104,7 +104,7 @@ impl Wanted {
     fn selection(&self, table: &Table) -> Result<Selection, Problem> {
         let pairs = [("columns", &self.columns), ("filter", &self.filter)];
         let given = pairs.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value.clone()?)));
-        Selection::of(&mut Parameters::from_iter(given), table)
+        Selection::of_log(&mut Parameters::from_iter(given), table)
     }
 }
 

@@ -92,7 +92,9 @@ pub async fn delete(
 pub(super) fn keyed_table(gateway: &Gateway, name: &TableName) -> Result<Arc<KeyedTable>, Problem> {
     let table = gateway.catalog().table(name)?;
     if !table.has_primary_key() {
-        let detail = format!("table \"{name}\" has no primary key; rows are appended to it (POST …/append) and read by GET …/log");
+        let detail = format!(
+            "table \"{name}\" has no primary key; rows are appended to it (POST …/append) and read by GET …/log"
+        );
         return Err(Problem::new(ErrorKind::Invalid, "wrong_table_kind", detail));
     }
     Ok(gateway.host().context().tables.of(&table)?)
@@ -162,7 +164,9 @@ impl Plan {
         let engine = self.keyed.engine();
         if engine.needs_check() && !self.deletes {
             let misfits = engine.check(&decoded.batch);
-            if !misfits.is_empty() && let Some(deletes) = &mut deletes {
+            if !misfits.is_empty()
+                && let Some(deletes) = &mut deletes
+            {
                 let keep: Vec<bool> = (0..deletes.len() as u64).map(|row| !misfits.has(row)).collect();
                 let kept = deletes.iter().zip(keep).filter(|(_, keep)| *keep).map(|(delete, _)| delete);
                 *deletes = kept.collect();

@@ -71,7 +71,7 @@ pub async fn send_one(scene: &Scene, dice: &Dice, bucket: Bucket, count: u64, st
     };
     let compression =
         *dice.one_of(&[LogCompression::None, LogCompression::Lz4, LogCompression::Zstd { level: 1 }]);
-    let part = Part { bucket, schema: table.schema().id(), compression, rows, stamp };
+    let part = Part { bucket, schema: table.schema().id(), compression, rows, stamp, keyed: None };
     let patience = if dice.chance(0.1) { dice.pick(1..4) } else { u64::MAX };
     let (mut doubt, mut tries) = (false, 0);
     loop {

@@ -187,7 +187,8 @@ impl Actor {
             return answer(reply, Err(AppendError::NotOwned));
         }
         let settings = &self.shared.context.settings;
-        let behind = self.group.objects() >= 4 * settings.group_objects || self.group.bytes() >= settings.group_bytes;
+        let behind =
+            self.group.objects() >= 4 * settings.group_objects || self.group.bytes() >= settings.group_bytes;
         if self.group_in_flight && behind {
             // SlateDB does not keep up; what is confirmed must not pile up in memory.
             return answer(reply, Err(AppendError::Overloaded));

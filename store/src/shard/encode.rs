@@ -73,7 +73,6 @@ fn too_many_rows() -> AppendError {
     AppendError::internal("a part has more than 4,294,967,295 rows")
 }
 
-
 /// Encodes one batch.
 pub(super) fn encode(rows: &RecordBatch, compression: LogCompression) -> Result<EncodedChunk, AppendError> {
     let compression = match compression {
@@ -119,7 +118,9 @@ pub(super) fn encode_together(
 ) -> Result<EncodedChunk, AppendError> {
     match batches {
         [one] => encode(one, compression),
-        [first, ..] => encode(&concat_batches(first.schema_ref(), batches).map_err(AppendError::internal)?, compression),
+        [first, ..] => {
+            encode(&concat_batches(first.schema_ref(), batches).map_err(AppendError::internal)?, compression)
+        }
         [] => Err(AppendError::internal("a chunk needs rows")),
     }
 }

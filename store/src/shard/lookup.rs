@@ -103,7 +103,11 @@ impl std::fmt::Debug for RowScan {
 
 impl RowScan {
     /// Begins with the rows whose primary key begins with `prefix`.
-    pub(super) async fn begin(shared: &Arc<Shared>, bucket: &Bucket, prefix: &[u8]) -> Result<RowScan, LookupError> {
+    pub(super) async fn begin(
+        shared: &Arc<Shared>,
+        bucket: &Bucket,
+        prefix: &[u8],
+    ) -> Result<RowScan, LookupError> {
         let range = row::range(bucket, prefix);
         // In this order, see `Rows::overlay`.
         let overlay = shared.rows.overlay(range.clone());

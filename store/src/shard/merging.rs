@@ -17,8 +17,8 @@ use wadi_model::changelog::ChangeType;
 use wadi_model::merge::{Change, MergeScratch, Outcome, TargetColumns};
 use wadi_model::{Bucket, system};
 
-use super::part::AppendError;
 use super::Shared;
+use super::part::AppendError;
 use super::rows::{Reads, Row, Rows};
 use crate::keyed::{KeyedTable, RowError};
 use crate::keys::row;
@@ -61,7 +61,11 @@ pub(super) struct KeyedRows {
 
 impl KeyedRows {
     /// Encodes a part's rows. CPU work.
-    pub(super) fn encode(bucket: &Bucket, keyed: Keyed, batch: &RecordBatch) -> Result<KeyedRows, AppendError> {
+    pub(super) fn encode(
+        bucket: &Bucket,
+        keyed: Keyed,
+        batch: &RecordBatch,
+    ) -> Result<KeyedRows, AppendError> {
         let codec = keyed.table.newest();
         let all: Vec<usize>;
         let columns = match &keyed.columns {
@@ -78,7 +82,9 @@ impl KeyedRows {
         let key_columns = keyed.table.table().key_columns();
         let key_columns: Vec<ArrayRef> = key_columns.into_iter().map(key).collect::<Result<_, _>>()?;
         let primary = keyed.table.encode_keys(&key_columns, batch.num_rows())?;
-        let rows = codec.encode_columns(columns, batch.columns(), batch.num_rows()).map_err(AppendError::internal)?;
+        let rows = codec
+            .encode_columns(columns, batch.columns(), batch.num_rows())
+            .map_err(AppendError::internal)?;
         Ok(KeyedRows { keys: database_keys(bucket, &primary), rows, keyed, reads: None })
     }
 
@@ -182,7 +188,13 @@ pub(super) enum Merged {
 }
 
 /// Merges a part as number `part`, whose changelog may have `limit` bytes.
-pub(super) fn merge(part: &KeyedRows, number: u64, pending: &mut Pending, rows: &Rows, limit: usize) -> Merged {
+pub(super) fn merge(
+    part: &KeyedRows,
+    number: u64,
+    pending: &mut Pending,
+    rows: &Rows,
+    limit: usize,
+) -> Merged {
     match Merging::new(part, pending, rows).run(limit) {
         Ok(Some(changes)) => {
             for (key, row) in &changes.last {
@@ -222,7 +234,9 @@ impl<'a> Merging<'a> {
     fn stored(&self, row: usize) -> Option<Row> {
         let key = &self.part.keys[row];
         let own = self.own.get(key).or_else(|| self.pending.0.get(key).map(|(_, row)| row));
-        own.cloned().or_else(|| self.known[row].clone()).or_else(|| self.read.get(key.as_ref()).map(|r| (*r).clone()))
+        own.cloned()
+            .or_else(|| self.known[row].clone())
+            .or_else(|| self.read.get(key.as_ref()).map(|r| (*r).clone()))
     }
 
     fn emit(&mut self, change: ChangeType, row: Bytes) {
@@ -250,7 +264,8 @@ impl<'a> Merging<'a> {
                 self.put(row, stored, change, self.part.rows.slice(row));
                 continue;
             }
-            match merged(&self.part.keyed, stored.as_deref(), self.part.rows.get(row), delete, &mut scratch)? {
+            match merged(&self.part.keyed, stored.as_deref(), self.part.rows.get(row), delete, &mut scratch)?
+            {
                 Merge::Unchanged => {}
                 Merge::Replace => self.put(row, stored, change, self.part.rows.slice(row)),
                 Merge::Put(after) => self.put(row, stored, change, after),

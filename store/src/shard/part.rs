@@ -121,7 +121,9 @@ pub enum AppendError {
     #[error("{0}")]
     Merge(wadi_model::merge::MergeFault),
     /// A stored row is of a later version of the table than the one that the part was made for. Nothing was written.
-    #[error("the table was altered while the rows were on their way (version {version} is there now); send them again")]
+    #[error(
+        "the table was altered while the rows were on their way (version {version} is there now); send them again"
+    )]
     SchemaBehind {
         /// The version of the stored row.
         version: SchemaId,

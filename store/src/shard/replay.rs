@@ -45,7 +45,13 @@ pub(super) async fn replay(
 ) -> Result<(Shared, Start), TakeoverError> {
     check_applied(db, durable, claim).await?;
     let mut applied = durable;
-    let mut replay = Replay { context, db, watermarks: load_watermarks(db).await?, producers: BTreeMap::new(), group: Group::new() };
+    let mut replay = Replay {
+        context,
+        db,
+        watermarks: load_watermarks(db).await?,
+        producers: BTreeMap::new(),
+        group: Group::new(),
+    };
     for object in scan.objects.into_iter().filter(|o| o.header.seq > durable) {
         replay.add(claim.shard(), object).await?;
         if replay.is_full() {

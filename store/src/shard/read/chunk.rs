@@ -116,8 +116,10 @@ impl ChunkPlan {
             if self.stored.columns()[stored].data_type != column.data_type {
                 continue;
             }
-            let statistics =
-                chunk.columns.get(stored + self.leading).map(|c| ColumnStatistics::decode(&mut c.statistics.as_ref()));
+            let statistics = chunk
+                .columns
+                .get(stored + self.leading)
+                .map(|c| ColumnStatistics::decode(&mut c.statistics.as_ref()));
             if let Some(Ok(statistics)) = statistics {
                 known.insert(name.to_string(), statistics);
             }
@@ -203,14 +205,16 @@ impl ChunkPlan {
         let end = request.until.map_or(self.chunk().end(), |until| self.chunk().end().min(until));
         let chunk = chunk.slice(skip, (end.0 - first.0) as usize);
         let sources = |read: &ReadAs| -> Result<RecordBatch, LogReadError> {
-            let place =
-                |s: &usize| self.sources.binary_search(&(s + self.leading)).map_err(|_| internal("a column was not read"));
+            let place = |s: &usize| {
+                self.sources.binary_search(&(s + self.leading)).map_err(|_| internal("a column was not read"))
+            };
             let places = read.sources().iter().map(place).collect::<Result<Vec<_>, _>>()?;
             read.apply(&chunk.project(&places).map_err(internal)?).map_err(internal)
         };
         let mut rows = sources(&self.read_as)?;
         if !request.system.is_empty() {
-            let changes = (self.leading == 1 && self.sources.first() == Some(&0)).then(|| chunk.column(0).clone());
+            let changes =
+                (self.leading == 1 && self.sources.first() == Some(&0)).then(|| chunk.column(0).clone());
             let system = SystemColumns { chunk: self.chunk(), first, table: request.table, changes };
             rows = system.append(rows, &request.system).map_err(internal)?;
         }

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use arrow::array::{
-    ArrayRef, AsArray, Int32Array, Int64Array, RecordBatch, StringArray, TimestampMillisecondArray, UInt8Array,
+    ArrayRef, AsArray, Int32Array, Int64Array, RecordBatch, StringArray, TimestampMillisecondArray,
+    UInt8Array,
 };
 use arrow::datatypes::{Field, Schema};
 use arrow::error::ArrowError;

@@ -99,7 +99,8 @@ impl Keyed {
             batch.column(1).as_string::<i32>(),
             batch.column(2).as_primitive::<Int32Type>(),
         );
-        let value = |i: usize| (k.value(i), (v.iter().nth(i).unwrap().map(str::to_owned), n.iter().nth(i).unwrap()));
+        let value =
+            |i: usize| (k.value(i), (v.iter().nth(i).unwrap().map(str::to_owned), n.iter().nth(i).unwrap()));
         (0..batch.num_rows()).map(value).collect()
     }
 
@@ -140,8 +141,10 @@ impl Keyed {
             let answer = shard.read(&request).await.unwrap();
             for piece in &answer.pieces {
                 let Piece::Batch(batch) = piece else { panic!("system columns need decoding") };
-                let (k, v) = (batch.column(0).as_primitive::<Int64Type>(), batch.column(1).as_string::<i32>());
-                let (n, change) = (batch.column(2).as_primitive::<Int32Type>(), batch.column(3).as_string::<i32>());
+                let (k, v) =
+                    (batch.column(0).as_primitive::<Int64Type>(), batch.column(1).as_string::<i32>());
+                let (n, change) =
+                    (batch.column(2).as_primitive::<Int32Type>(), batch.column(3).as_string::<i32>());
                 let offset = batch.column(4).as_primitive::<Int64Type>();
                 for i in 0..batch.num_rows() {
                     assert_eq!(offset.value(i), log.len() as i64, "offsets are dense (L4)");
@@ -238,7 +241,8 @@ async fn rows_are_read_under_a_later_version() {
     let mut keyed = Keyed::new(&[]);
     let shard = keyed.world.open().await;
     shard.append(keyed.upsert(&[(1, "a", 1)])).await.unwrap();
-    let added = ColumnSpec { name: "m".into(), column_type: "int".into(), comment: None, default: Some(5.into()) };
+    let added =
+        ColumnSpec { name: "m".into(), column_type: "int".into(), comment: None, default: Some(5.into()) };
     let changes = [SchemaChange::AddColumn(added), SchemaChange::DropColumn { name: "v".into() }];
     let before = keyed.upsert(&[(2, "late", 2)]);
     keyed.alter(Arc::new(keyed.table.table().evolved(&changes).unwrap()));
@@ -253,7 +257,10 @@ async fn rows_are_read_under_a_later_version() {
     // … and is refused, not guessed, where somebody has.
     assert!(matches!(shard.append(before).await, Err(AppendError::SchemaBehind { .. })));
     let next = keyed.world.open().await;
-    assert_eq!(next.lookup(&keyed.bucket(), &keyed.keys(&[1, 2, 3])).await.unwrap().iter().flatten().count(), 2);
+    assert_eq!(
+        next.lookup(&keyed.bucket(), &keyed.keys(&[1, 2, 3])).await.unwrap().iter().flatten().count(),
+        2
+    );
 }
 
 #[tokio::test]
