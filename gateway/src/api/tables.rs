@@ -33,6 +33,11 @@ pub struct TableDescription {
     buckets: u32,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     partition_by: Vec<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    auto_increment: Vec<String>,
+    /// How rows of one key merge, in primary-key tables.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    merge_engine: Option<&'static str>,
     properties: BTreeMap<String, String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     comment: Option<String>,
@@ -52,7 +57,12 @@ struct ColumnDescription {
 /// What is known of a table's rows.
 #[derive(Debug, Serialize)]
 struct Statistics {
-    rows: u64,
+    /// Rows of a log table.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rows: Option<u64>,
+    /// Rows of a primary-key table's changelog. How many keys they leave is not counted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    changes: Option<u64>,
     buckets: Vec<BucketStatistics>,
 }
 
@@ -87,6 +97,8 @@ impl TableDescription {
             bucket_key: names(&table.bucket_key),
             buckets: table.buckets,
             partition_by: names(&table.partition_by),
+            auto_increment: names(table.auto_increment.as_slice()),
+            merge_engine: table.has_primary_key().then(|| table.options.merge_engine().name()),
             properties: table.options.all().clone(),
             comment: table.comment.clone(),
             created_at: table.created_at,
@@ -110,7 +122,7 @@ pub async fn list(
 /// Makes a table.
 #[utoipa::path(post, path = "/v1/databases/{database}/tables", tag = "tables",
     params(("database" = String, Path), ("if_not_exists" = Option<bool>, Query, description = "Answer 200 instead of 409")),
-    request_body(content = Object, description = "{name, columns:[{name,type,comment?,default?}], bucket_key?, buckets?, properties?}"),
+    request_body(content = Object, description = "{name, columns:[{name,type,comment?,default?}], primary_key?, bucket_key?, buckets?, properties?}"),
     responses((status = 201, description = "Made"), (status = 409, description = "Exists already")))]
 pub async fn create(
     State(gateway): State<Gateway>,
@@ -122,11 +134,10 @@ pub async fn create(
     parameters.finish()?;
     let spec = json(body)?;
     for (given, what) in
-        [(&spec.primary_key, "primary-key tables"), (&spec.partition_by, "partitioned tables")]
+        [(&spec.partition_by, "partitioned tables"), (&spec.auto_increment, "auto-increment columns")]
     {
         if !given.is_empty() {
-            let detail =
-                format!("{what} are not served yet by this version; it serves log tables without partitions");
+            let detail = format!("{what} are not served yet by this version");
             return Err(Problem::new(ErrorKind::NotSupported, "not_supported", detail));
         }
     }
@@ -154,20 +165,22 @@ pub async fn show(
 }
 
 async fn statistics(gateway: &Gateway, table: &Table) -> Result<Statistics, Problem> {
-    let mut statistics = Statistics { rows: 0, buckets: Vec::with_capacity(table.buckets as usize) };
+    let mut rows = 0;
+    let mut buckets = Vec::with_capacity(table.buckets as usize);
     for bucket in 0..table.buckets {
         let id = table.bucket(bucket);
         let shard = gateway.host().shard_of(&id, gateway.limits().patience).await?;
         let bounds = shard.bounds(&id);
-        statistics.rows += bounds.high_watermark.0 - bounds.log_start.0;
-        statistics.buckets.push(BucketStatistics {
+        rows += bounds.high_watermark.0 - bounds.log_start.0;
+        buckets.push(BucketStatistics {
             bucket,
             shard: shard.claim().shard().0,
             log_start: bounds.log_start,
             high_watermark: bounds.high_watermark,
         });
     }
-    Ok(statistics)
+    let (rows, changes) = if table.has_primary_key() { (None, Some(rows)) } else { (Some(rows), None) };
+    Ok(Statistics { rows, changes, buckets })
 }
 
 /// Changes of a table.
