@@ -3,9 +3,12 @@
 //! A change makes a new schema version and touches no stored row: columns are known by their field ids, and
 //! [`crate::batch::read_as`] shows old rows under the new version.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use crate::ids::{FieldId, SchemaId};
+use crate::partition::AutoPartition;
 use crate::schema::{Column, MAX_COLUMNS, Schema};
 use crate::suggest::did_you_mean;
 use crate::table::{ColumnSpec, InvalidTable, Table, check_column_name};
@@ -57,13 +60,21 @@ impl Table {
                     columns.push(added(&columns, table.next_field, spec)?);
                     table.next_field = FieldId(table.next_field.0 + 1);
                 }
-                SchemaChange::RenameColumn { from, to } => rename(&mut columns, from, to)?,
+                SchemaChange::RenameColumn { from, to } => {
+                    rename(&mut columns, from, to)?;
+                    table.options = std::mem::take(&mut table.options).with_column_renamed(from, to);
+                }
                 SchemaChange::DropColumn { name } => self.drop_column(&mut columns, name)?,
                 SchemaChange::WidenColumn { name, data_type } => {
                     let column = find(&mut columns, name)?;
                     if !column.data_type.widens_to(data_type) {
                         let (from, to) = (column.data_type.clone(), data_type.clone());
                         return Err(InvalidTable::NotWider { column: name.clone(), from, to });
+                    }
+                    let renames = column.data_type == DataType::Float && *data_type == DataType::Double;
+                    if renames && self.partition_by.contains(&column.id) {
+                        let (column, to) = (name.clone(), data_type.clone());
+                        return Err(InvalidTable::WidensPartition { column, to });
                     }
                     column.data_type = data_type.clone();
                 }
@@ -73,6 +84,18 @@ impl Table {
             return Err(InvalidTable::ColumnCount { given: columns.len() });
         }
         table.schemas.push(Schema::new(SchemaId(version), columns));
+        Ok(table)
+    }
+
+    /// This table after changes of columns, and with options set (`Some`) or taken away (`None`).
+    pub fn altered(
+        &self,
+        changes: &[SchemaChange],
+        options: &BTreeMap<String, Option<String>>,
+    ) -> Result<Table, InvalidTable> {
+        let mut table = self.evolved(changes)?;
+        table.options = table.options.altered(options.clone())?;
+        AutoPartition::of(&table)?;
         Ok(table)
     }
 

@@ -5,9 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use crate::bucketing::BucketFunction;
-use crate::ids::{Bucket, FieldId, SchemaId, TableId};
+use crate::ids::{Bucket, FieldId, PartitionId, SchemaId, TableId};
 use crate::name::TableName;
 use crate::options::{self, TableOptions};
+use crate::partition::AutoPartition;
 use crate::schema::{Column, MAX_COLUMNS, Schema, default_value};
 use crate::suggest::did_you_mean;
 use crate::types::{DataType, Nested};
@@ -180,6 +181,11 @@ impl Table {
         }
     }
 
+    /// The bucket of this number in a partition, which is [`PartitionId::NONE`] in tables without partitions.
+    pub fn bucket_in(&self, partition: PartitionId, number: u32) -> Bucket {
+        Bucket { table: self.id, partition, bucket: number }
+    }
+
     /// The bucket of this number, of a table without partitions.
     pub fn bucket(&self, number: u32) -> Bucket {
         Bucket::of(self.id, number)
@@ -206,14 +212,30 @@ impl Table {
         if self.has_primary_key() {
             stray("partition key", &self.partition_by, "primary key", &self.primary_key)?;
             stray("bucket key", &self.bucket_key, "primary key", &self.primary_key)?;
+            if self.primary_key.iter().all(|id| self.partition_by.contains(id)) {
+                return Err(InvalidTable::KeyIsPartition);
+            }
         }
+        self.check_partition_types()?;
         if let Some(id) = self.bucket_key.iter().find(|id| self.partition_by.contains(id)) {
             return Err(InvalidTable::BucketKeyInPartition { column: self.names_of(&[*id]).concat() });
         }
         self.check_options()
     }
 
+    fn check_partition_types(&self) -> Result<(), InvalidTable> {
+        for index in self.partition_columns() {
+            let column = &self.schema().columns()[index];
+            if matches!(column.data_type, DataType::Decimal { .. }) {
+                let (column, data_type) = (column.name.clone(), column.data_type.clone());
+                return Err(InvalidTable::PartitionType { column, data_type });
+            }
+        }
+        Ok(())
+    }
+
     fn check_options(&self) -> Result<(), InvalidTable> {
+        AutoPartition::of(self)?;
         let conflict = |option: &'static str, why: &'static str| Err(InvalidTable::Conflict { option, why });
         let pk_only =
             [options::MERGE_ENGINE, options::DELETE_BEHAVIOR, "table.changelog.image", "table.kv.row.ttl"];
