@@ -8,10 +8,14 @@
 //! * Memory is bounded by [`BodyLimits`], whatever the body declares about itself, and no input panics.
 //! * What [`write`] spells, [`decode`] reads back as the same values (NaN and infinities excepted, which JSON has not).
 
-use arrow::array::RecordBatch;
+use std::collections::BTreeMap;
+
+use arrow::array::{BooleanArray, RecordBatch};
+use arrow::compute::filter_record_batch;
+use arrow::error::ArrowError;
 use bytes::Bytes;
 use wadi_model::Schema;
-use wadi_model::reject::Rejects;
+use wadi_model::reject::{Rejects, RowError};
 
 pub use error::BodyError;
 pub use format::{AnswerFormat, BodyFormat};
@@ -67,6 +71,35 @@ pub struct Decoded {
     pub rows: u64,
     /// Bytes of the decompressed body.
     pub raw_bytes: u64,
+}
+
+impl Decoded {
+    /// Rejects some of the good rows too, which `more` names by their positions among those.
+    pub fn also_reject(&mut self, more: Rejects) -> Result<(), ArrowError> {
+        if more.is_empty() {
+            return Ok(());
+        }
+        let keep: BooleanArray = (0..self.batch.num_rows() as u64).map(|row| Some(!more.has(row))).collect();
+        self.batch = filter_record_batch(&self.batch, &keep)?;
+        let told: BTreeMap<u64, RowError> = more.told().map(|error| (error.row, error.clone())).collect();
+        let rejected: Vec<u64> = self.rejects.rows().collect();
+        let mut good = (0..self.rows).filter(|row| rejected.binary_search(row).is_err());
+        let mut at = 0;
+        for position in more.rows() {
+            let Some(row) = good.nth((position - at) as usize) else { break };
+            at = position + 1;
+            let error = told.get(&position).cloned().unwrap_or_default();
+            self.rejects.add(row, || RowError { row, ..error });
+        }
+        Ok(())
+    }
+
+    /// Tells the lines of faults that were found in the columns, where rows are lines.
+    pub fn tell_lines(&mut self, format: BodyFormat, body: &[u8]) {
+        if format == BodyFormat::Ndjson {
+            self.rejects.tell_lines(ndjson::lines(body));
+        }
+    }
 }
 
 /// Reads a body, which has been received and decompressed, as rows of a table.

@@ -1,6 +1,6 @@
 //! One write request: its rows go to their shards, and their answers become one.
 //!
-//! Rows are split by bucket, each part goes to the shard that owns it, all at once. A part that was definitely not
+//! Rows are split by partition and bucket, each part goes to the shard that owns it, all at once. A part that was definitely not
 //! written, because its shard moved, is sent again here, so that the client sees one answer.
 
 use std::collections::BTreeMap;
@@ -13,12 +13,15 @@ use serde::Serialize;
 use tokio::time::Instant;
 use wadi_model::bucketing::bucket_of_producer;
 use wadi_model::options::LogCompression;
+use wadi_model::partition::Grouping;
 use wadi_model::split::split;
 use wadi_model::{Bucket, ErrorKind, Fault, SchemaId, Table};
 use wadi_store::shard::{AppendError, Appended, Part, Stamp, raw_bytes};
 
 use crate::app::Gateway;
+use crate::places::Place;
 use crate::problem::{Problem, SideEffects};
+use crate::targets::Targets;
 
 /// Where the rows of one bucket went.
 #[derive(Clone, Debug, Serialize)]
@@ -40,25 +43,28 @@ pub struct Written {
     pub put: Duration,
 }
 
-/// Writes rows of a table's newest schema. Without rows nothing happens.
+/// Writes rows of a table's newest schema, which are grouped by partition if the table has partitions. Without rows
+/// nothing happens.
 pub async fn write(
     gateway: &Gateway,
     table: &Table,
     rows: RecordBatch,
+    grouping: Option<Grouping>,
     stamp: Option<Stamp>,
 ) -> Result<Written, Problem> {
     if rows.num_rows() == 0 {
         return Ok(Written::default());
     }
-    let parts = parts(gateway, table, rows, stamp.as_ref()).await?;
+    let targets = Targets::of(gateway, table, grouping).await?;
+    let parts = parts(gateway, table, targets, rows, stamp.as_ref()).await?;
     let (schema, compression) = (table.schema().id(), table.options.compression());
     // Judged before any part is sent, so that a request that can never be whole is refused whole.
     let limit = gateway.host().context().settings.object_bytes;
     if let Some(bytes) = parts.iter().map(|(_, rows)| raw_bytes(rows)).find(|bytes| *bytes > limit) {
         return Err(AppendError::TooLarge { bytes, limit }.into());
     }
-    let outcomes = join_all(parts.into_iter().map(|(bucket, rows)| {
-        let part = Sending { bucket: table.bucket(bucket), schema, compression, rows, stamp: stamp.clone() };
+    let outcomes = join_all(parts.into_iter().map(|(place, rows)| {
+        let part = Sending { place, schema, compression, rows, stamp: stamp.clone() };
         part.send(gateway)
     }));
     combine(outcomes.await)
@@ -67,22 +73,30 @@ pub async fn write(
 async fn parts(
     gateway: &Gateway,
     table: &Table,
+    targets: Targets,
     rows: RecordBatch,
     stamp: Option<&Stamp>,
-) -> Result<Vec<(u32, RecordBatch)>, Problem> {
-    if table.bucket_key.is_empty() || table.buckets == 1 {
-        let bucket = match stamp {
-            _ if table.buckets == 1 => 0,
-            // A retry must meet its first try.
-            Some(stamp) => bucket_of_producer(&stamp.producer, stamp.sequence, table.buckets),
-            None => gateway.turn() % table.buckets,
-        };
-        return Ok(vec![(bucket, rows)]);
+) -> Result<Vec<(Place, RecordBatch)>, Problem> {
+    let all_in = (table.bucket_key.is_empty() || table.buckets == 1).then(|| match stamp {
+        _ if table.buckets == 1 => 0,
+        // A retry must meet its first try.
+        Some(stamp) => bucket_of_producer(&stamp.producer, stamp.sequence, table.buckets),
+        None => gateway.turn() % table.buckets,
+    });
+    if let Some(place) = all_in.and_then(|bucket| targets.one(table, bucket)) {
+        return Ok(vec![(place, rows)]);
     }
     let (function, columns, buckets) = (table.bucket_function(), table.bucket_columns(), table.buckets);
+    let id = table.id;
     let work = move || {
-        let of_rows = function.buckets_of(&rows, &columns, buckets).map_err(Problem::from)?;
-        split(rows, &of_rows).map_err(|e| Problem::new(ErrorKind::Internal, "internal", e.to_string()))
+        let of_rows = match all_in {
+            Some(bucket) => vec![bucket; rows.num_rows()],
+            None => function.buckets_of(&rows, &columns, buckets)?,
+        };
+        let (places, of_rows) = targets.split(id, buckets, &of_rows);
+        let parts = split(rows, &of_rows);
+        let parts = parts.map_err(|e| Problem::new(ErrorKind::Internal, "internal", e.to_string()))?;
+        Ok(parts.into_iter().map(|(place, rows)| (places[place as usize].clone(), rows)).collect())
     };
     let parts = gateway.host().context().cpu.run(work).await;
     parts.unwrap_or_else(|| Err(Problem::new(ErrorKind::Internal, "internal", "splitting the rows panicked")))
@@ -90,7 +104,7 @@ async fn parts(
 
 /// A part on its way to its shard.
 struct Sending {
-    bucket: Bucket,
+    place: Place,
     schema: SchemaId,
     compression: LogCompression,
     rows: RecordBatch,
@@ -114,45 +128,45 @@ impl Failed {
 }
 
 impl Sending {
-    async fn send(self, gateway: &Gateway) -> (Bucket, Result<Appended, Failed>) {
+    async fn send(self, gateway: &Gateway) -> (Place, Result<Appended, Failed>) {
         let deadline = Instant::now() + gateway.limits().patience;
         loop {
             let patience = deadline.saturating_duration_since(Instant::now());
-            let shard = match gateway.host().shard_of(&self.bucket, patience).await {
+            let shard = match gateway.host().shard_of(&self.place.bucket, patience).await {
                 Ok(shard) => shard,
-                Err(error) => return (self.bucket, Err(Failed::NotOpen(error))),
+                Err(error) => return (self.place, Err(Failed::NotOpen(error))),
             };
             let part = Part {
-                bucket: self.bucket,
+                bucket: self.place.bucket,
                 schema: self.schema,
                 compression: self.compression,
                 rows: self.rows.clone(),
                 stamp: self.stamp.clone(),
             };
             match shard.append(part).await {
-                Ok(appended) => return (self.bucket, Ok(appended)),
+                Ok(appended) => return (self.place, Ok(appended)),
                 // Definitely not written, and the shard will be open again, here or elsewhere.
                 Err(AppendError::NotOwned) if Instant::now() < deadline => {
                     tokio::time::sleep(Duration::from_millis(20)).await;
                 }
-                Err(error) => return (self.bucket, Err(Failed::Append(error))),
+                Err(error) => return (self.place, Err(Failed::Append(error))),
             }
         }
     }
 }
 
-fn combine(outcomes: Vec<(Bucket, Result<Appended, Failed>)>) -> Result<Written, Problem> {
+fn combine(outcomes: Vec<(Place, Result<Appended, Failed>)>) -> Result<Written, Problem> {
     let mut written = Written::default();
-    let mut failed: BTreeMap<u32, Failed> = BTreeMap::new();
-    for (bucket, outcome) in outcomes {
+    let mut failed: BTreeMap<Bucket, Failed> = BTreeMap::new();
+    for (place, outcome) in outcomes {
         match outcome {
             Ok(appended) => {
                 let base_offset = appended.base_offset.0;
                 let last_offset = base_offset + u64::from(appended.rows).saturating_sub(1);
-                let partition = String::new();
+                let partition = place.partition_name().to_owned();
                 written.offsets.push(WrittenRange {
                     partition,
-                    bucket: bucket.bucket,
+                    bucket: place.bucket.bucket,
                     base_offset,
                     last_offset,
                 });
@@ -160,7 +174,7 @@ fn combine(outcomes: Vec<(Bucket, Result<Appended, Failed>)>) -> Result<Written,
                 written.put = written.put.max(appended.put);
             }
             Err(error) => {
-                failed.insert(bucket.bucket, error);
+                failed.insert(place.bucket, error);
             }
         }
     }
@@ -177,10 +191,10 @@ fn combine(outcomes: Vec<(Bucket, Result<Appended, Failed>)>) -> Result<Written,
         return Err(problem_of(worst).side_effects(SideEffects::Partial).with("offsets", written.offsets));
     }
     let detail = format!(
-        "the rows of {} bucket(s) are written, those of bucket {} are not: {fault}; send the same request with the \
+        "the rows of {} bucket(s) are written, those of {} are not: {fault}; send the same request with the \
          same key again to complete it",
         written.offsets.len(),
-        failed.keys().map(u32::to_string).collect::<Vec<_>>().join(", ")
+        failed.keys().map(|b| format!("bucket {}", b.bucket)).collect::<Vec<_>>().join(", ")
     );
     let problem = Problem::new(ErrorKind::Unavailable, "partially_written", detail);
     Err(problem.side_effects(SideEffects::Partial).with("offsets", written.offsets))

@@ -119,6 +119,11 @@ impl Catalog {
         (content.tables_changed, content.tables.values().map(|e| e.value.clone()).collect())
     }
 
+    /// When a table was last made, changed or dropped.
+    pub fn tables_changed(&self) -> Revision {
+        self.seen.content.read().tables_changed
+    }
+
     /// All databases.
     pub fn databases(&self) -> Vec<Arc<Database>> {
         self.seen.content.read().databases.values().map(|e| e.value.clone()).collect()

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use crate::bucketing::BucketFunction;
-use crate::ids::{Bucket, FieldId, PartitionId, SchemaId, TableId};
+use crate::ids::{Bucket, FieldId, SchemaId, TableId};
 use crate::name::TableName;
 use crate::options::{self, TableOptions};
 use crate::partition::AutoPartition;
@@ -179,11 +179,6 @@ impl Table {
             (Some("iceberg"), [_]) => BucketFunction::Iceberg,
             _ => BucketFunction::Fluss,
         }
-    }
-
-    /// The bucket of this number in a partition, which is [`PartitionId::NONE`] in tables without partitions.
-    pub fn bucket_in(&self, partition: PartitionId, number: u32) -> Bucket {
-        Bucket { table: self.id, partition, bucket: number }
     }
 
     /// The bucket of this number, of a table without partitions.

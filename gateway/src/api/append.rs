@@ -9,6 +9,7 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Request, header};
 use serde::Serialize;
 use tokio::time::Instant;
+use wadi_model::partition::Grouping;
 use wadi_model::reject::{Rejects, RowError};
 use wadi_model::{ErrorKind, Table};
 use wadi_store::context::Share;
@@ -19,6 +20,7 @@ use crate::body::encoding::{Encoding, ReceiveLimits, Room, receive};
 use crate::body::{self, BodyError, BodyFormat, BodyLimits, Decoded};
 use crate::problem::Problem;
 use crate::request::{Parameters, RequestId, TablePath};
+use crate::targets;
 use crate::write::{self, Written, WrittenRange};
 use rejected::Rejected;
 
@@ -91,21 +93,24 @@ pub async fn append(
     let mark = stamp::Mark::of(&parts.headers)?;
     let (bytes, _share) = take_body(&gateway, &parts.headers, body).await?;
     let fingerprint = stamp::fingerprint("append", on_error, &bytes);
-    let (decoded, bytes) = decode(&gateway, &table, format, bytes).await?;
+    let (decoded, grouping) = decode(&gateway, &table, format, bytes.clone()).await?;
     let decoding = began.elapsed();
 
     if on_error == OnError::Fail && !decoded.rejects.is_empty() {
         return Err(rows_rejected(&decoded));
     }
-    let request = Decided { table, decoded, body: bytes, format, on_error, request_id: request_id.clone() };
+    let request_id = &request_id;
+    let request =
+        Decided { table, decoded, grouping, body: bytes, format, on_error, request_id: request_id.clone() };
     let (rows, rejects, written) = request.write(&gateway, mark.map(|mark| mark.stamp(fingerprint))).await?;
-    Ok(answer(request_id, rows, rejects, written, decoding))
+    Ok(answer(request_id.clone(), rows, rejects, written, decoding))
 }
 
 /// A decoded request on its way to the shards.
 struct Decided {
     table: Arc<Table>,
     decoded: Decoded,
+    grouping: Option<Grouping>,
     body: Bytes,
     format: BodyFormat,
     on_error: OnError,
@@ -137,7 +142,7 @@ impl Decided {
         }
         drop(self.body);
         let (rows, rejects) = (self.decoded.batch.num_rows() as u64, self.decoded.rejects);
-        match write::write(gateway, &self.table, self.decoded.batch, stamp).await {
+        match write::write(gateway, &self.table, self.decoded.batch, self.grouping, stamp).await {
             Ok(written) => Ok((rows, rejects, written)),
             Err(problem) if with_rejects => Err(problem.at_least_partial()),
             Err(problem) => Err(problem),
@@ -169,22 +174,28 @@ async fn take_body(
     Ok((received.bytes, room.into_shares()))
 }
 
+/// Reads the body as rows of the table, grouped by partition.
 async fn decode(
     gateway: &Gateway,
-    table: &Table,
+    table: &Arc<Table>,
     format: BodyFormat,
-    bytes: Bytes,
-) -> Result<(Decoded, Bytes), Problem> {
+    body: Bytes,
+) -> Result<(Decoded, Option<Grouping>), Problem> {
     let limits = BodyLimits {
         max_rows: gateway.limits().body_rows,
         max_batch_bytes: gateway.limits().body_decoded.saturating_mul(2),
         ..BodyLimits::default()
     };
-    let (schema, body) = (table.schema().clone(), bytes.clone());
-    let decoded =
-        gateway.host().context().cpu.run(move || body::decode(format, body, &schema, &limits)).await;
+    let (table, now) = (table.clone(), gateway.env().now_millis());
+    let work = move || {
+        let mut decoded = body::decode(format, body.clone(), table.schema(), &limits)?;
+        let grouping = targets::assign(&table, &mut decoded, now)?;
+        decoded.tell_lines(format, &body);
+        Ok((decoded, grouping))
+    };
+    let decoded = gateway.host().context().cpu.run(work).await;
     let panicked = || Problem::new(ErrorKind::Internal, "internal", "reading the body panicked");
-    Ok((decoded.ok_or_else(panicked)??, bytes))
+    decoded.unwrap_or_else(|| Err(panicked()))
 }
 
 fn rows_rejected(decoded: &Decoded) -> Problem {

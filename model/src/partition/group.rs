@@ -1,4 +1,4 @@
-//! Groups the rows of a batch by partition.
+//! Groups rows by partition.
 //!
 //! The values of all partition columns become comparable bytes in one step; rows that follow one another mostly have the
 //! same, so a row costs one comparison. Names are made once for each distinct value.
@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, RecordBatch};
+use arrow::array::{Array, ArrayRef};
 use arrow::error::ArrowError;
 use arrow::row::{Row, RowConverter, SortField};
 
@@ -15,10 +15,9 @@ use crate::fault::{ErrorKind, Fault};
 use crate::name::MAX_NAME;
 use crate::reject::{Rejects, RowError, preview};
 use crate::schema::Column;
-use crate::split::split;
 use crate::table::Table;
 
-/// The rows of one batch have more partitions than a table may have.
+/// The rows of one request have more partitions than a table may have.
 #[derive(Debug, thiserror::Error)]
 pub enum TooManyPartitions {
     /// Too many.
@@ -48,7 +47,7 @@ impl Fault for TooManyPartitions {
     }
 }
 
-/// The partitions of the rows of a batch.
+/// The partitions of rows.
 #[derive(Clone, Debug)]
 pub struct Grouping {
     names: Vec<String>,
@@ -65,39 +64,36 @@ const NONE: u32 = u32::MAX;
 struct Key<'a> {
     columns: Vec<(&'a Column, &'a ArrayRef)>,
     auto: Option<AutoPartition>,
-    now: i64,
+    now: Option<i64>,
 }
 
 impl Grouping {
-    /// Groups rows of the table's newest schema; `now` is in milliseconds since 1970.
-    pub fn of(table: &Table, batch: &RecordBatch, now: i64) -> Result<Grouping, TooManyPartitions> {
-        let columns = table.partition_columns();
-        let arrays: Vec<ArrayRef> = columns.iter().map(|i| batch.column(*i).clone()).collect();
-        let known = columns.iter().map(|i| &table.schema().columns()[*i]);
+    /// Groups rows by their partition columns, given in the order of the key. With `now` (milliseconds since 1970), rows
+    /// whose partition is expired are rejected, too.
+    pub fn of(table: &Table, columns: &[ArrayRef], now: Option<i64>) -> Result<Grouping, TooManyPartitions> {
+        let known = table.partition_columns().into_iter().map(|i| &table.schema().columns()[i]);
         // What a table's options say is checked when it is made and altered.
         let auto = AutoPartition::of(table).ok().flatten();
-        let key = Key { columns: known.zip(&arrays).collect(), auto, now };
-        key.group(batch.num_rows())
+        let key = Key { columns: known.zip(columns).collect(), auto, now };
+        key.group(columns.first().map_or(0, |column| column.len()))
+    }
+
+    /// The place of each row's name in [`Grouping::names`]. Only for rows that are not rejected.
+    pub fn of_rows(&self) -> &[u32] {
+        &self.of_rows
+    }
+
+    /// Takes the rejected rows out; what is left is the grouping of the others.
+    pub fn take_rejects(&mut self) -> Rejects {
+        if !self.rejects.is_empty() {
+            self.of_rows.retain(|group| *group != NONE);
+        }
+        std::mem::take(&mut self.rejects)
     }
 
     /// The names that occur.
     pub fn names(&self) -> &[String] {
         &self.names
-    }
-
-    /// The rows of each partition, in the order in which they came, without the rejected ones.
-    pub fn split(self, batch: RecordBatch) -> Result<Vec<(String, RecordBatch)>, ArrowError> {
-        let mut names = self.names;
-        if names.is_empty() {
-            return Ok(Vec::new());
-        }
-        if names.len() == 1 && self.rejects.is_empty() {
-            return Ok(vec![(names.swap_remove(0), batch)]);
-        }
-        let rejected = names.len() as u32;
-        let of_rows: Vec<u32> = self.of_rows.into_iter().map(|group| group.min(rejected)).collect();
-        let parts = split(batch, &of_rows)?.into_iter().filter(|(group, _)| *group < rejected);
-        Ok(parts.map(|(group, rows)| (std::mem::take(&mut names[group as usize]), rows)).collect())
     }
 }
 
@@ -166,8 +162,7 @@ impl Key<'_> {
             let spelled = value::spell(&column.data_type, array, row)
                 .map_err(|expected| error(expected, shown(array, row), None))?;
             if let Some(auto) = self.auto.as_ref().filter(|auto| auto.position() == i) {
-                auto.judge(&spelled, Some(self.now))
-                    .map_err(|e| e.row_error(number, &column.name, &spelled))?;
+                auto.judge(&spelled, self.now).map_err(|e| e.row_error(number, &column.name, &spelled))?;
             }
             if i > 0 {
                 name.push(SEPARATOR);

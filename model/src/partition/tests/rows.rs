@@ -1,16 +1,41 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, AsArray, Date32Array, Float64Array, Int64Array, RecordBatch, StringArray};
+use arrow::array::{
+    ArrayRef, AsArray, BooleanArray, Date32Array, Float64Array, Int64Array, RecordBatch, StringArray,
+};
+use arrow::compute::filter_record_batch;
 use arrow::datatypes::Int64Type;
 use proptest::prelude::*;
 
 use super::super::{Grouping, MAX_PARTITIONS};
 use super::*;
 use crate::fault::Fault;
+use crate::reject::Rejects;
+use crate::split::split;
 
 fn batch(table: &Table, columns: Vec<ArrayRef>) -> RecordBatch {
     RecordBatch::try_new(table.schema().arrow().clone(), columns).unwrap()
+}
+
+/// The rows that are left with their groups, as a write takes them apart.
+fn grouped(table: &Table, rows: &RecordBatch, now: Option<i64>) -> Grouping {
+    let columns: Vec<ArrayRef> =
+        table.partition_columns().into_iter().map(|i| rows.column(i).clone()).collect();
+    Grouping::of(table, &columns, now).unwrap()
+}
+
+fn parts(grouping: &Grouping, rows: &RecordBatch, column: usize) -> Vec<(String, Vec<i64>)> {
+    let mut grouping = grouping.clone();
+    let kept = without(rows, &grouping.take_rejects());
+    assert_eq!(grouping.of_rows().len(), kept.num_rows());
+    let parts = split(kept, grouping.of_rows()).unwrap().into_iter();
+    parts.map(|(group, rows)| (grouping.names()[group as usize].clone(), numbers(&rows, column))).collect()
+}
+
+fn without(rows: &RecordBatch, rejects: &Rejects) -> RecordBatch {
+    let keep: BooleanArray = (0..rows.num_rows() as u64).map(|row| Some(!rejects.has(row))).collect();
+    filter_record_batch(rows, &keep).unwrap()
 }
 
 fn numbers(rows: &RecordBatch, column: usize) -> Vec<i64> {
@@ -24,24 +49,11 @@ fn rows_go_to_their_partitions_in_order() {
     let regions = StringArray::from(vec!["eu", "us", "eu", "eu", "eu"]);
     let rows =
         batch(&table, vec![Arc::new(days), Arc::new(regions), Arc::new(Int64Array::from_iter_values(0..5))]);
-    let grouping = Grouping::of(&table, &rows, 0).unwrap();
+    let grouping = grouped(&table, &rows, None);
     assert_eq!(grouping.names(), ["1970-01-01$eu", "1970-01-01$us", "1970-01-02$eu"]);
-    let parts: Vec<_> =
-        grouping.split(rows).unwrap().into_iter().map(|(name, rows)| (name, numbers(&rows, 2))).collect();
+    let parts = parts(&grouping, &rows, 2);
     let want = [("1970-01-01$eu", vec![0, 3]), ("1970-01-01$us", vec![1]), ("1970-01-02$eu", vec![2, 4])];
     assert_eq!(parts, want.map(|(name, rows)| (name.to_owned(), rows)));
-}
-
-#[test]
-fn rows_of_one_partition_are_not_copied() {
-    let table = table(&[("r", "string"), ("n", "bigint")], &["r"], &[]);
-    let columns: Vec<ArrayRef> =
-        vec![Arc::new(StringArray::from(vec!["eu"; 3])), Arc::new(Int64Array::from_iter_values(0..3))];
-    let rows = batch(&table, columns);
-    let parts = Grouping::of(&table, &rows, 0).unwrap().split(rows.clone()).unwrap();
-    assert!(Arc::ptr_eq(parts[0].1.column(1), rows.column(1)));
-    let empty = rows.slice(0, 0);
-    assert!(Grouping::of(&table, &empty, 0).unwrap().split(empty).unwrap().is_empty());
 }
 
 #[test]
@@ -61,7 +73,7 @@ fn rows_without_a_partition_are_named_with_the_reason() {
         Arc::new(Int64Array::from_iter_values(0..6)),
     ];
     let rows = batch(&table, columns);
-    let grouping = Grouping::of(&table, &rows, at("2026-03-01T12:00:00Z")).unwrap();
+    let grouping = grouped(&table, &rows, Some(at("2026-03-01T12:00:00Z")));
     let told: Vec<String> = grouping.rejects.told().map(ToString::to_string).collect();
     let want = [
         "row 1, column \"day\": expected a string that names a partition, got null; rows of a partitioned table need a value in each partition column",
@@ -70,12 +82,10 @@ fn rows_without_a_partition_are_named_with_the_reason() {
         "row 5, column \"region\": expected a name (only letters, digits, \"_\" and \"-\" may stand in it), got \"e u\"",
     ];
     assert_eq!(told, want);
-    let parts = grouping.split(rows).unwrap();
     assert_eq!(
-        parts.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(),
-        ["20260301$eu", "20260228$eu"]
+        parts(&grouping, &rows, 2),
+        [("20260301$eu".to_owned(), vec![0]), ("20260228$eu".to_owned(), vec![2])]
     );
-    assert_eq!(parts.iter().map(|(_, rows)| numbers(rows, 2)).collect::<Vec<_>>(), [[0], [2]]);
 }
 
 #[test]
@@ -83,7 +93,7 @@ fn all_nan_are_one_partition_and_both_zeros_two() {
     let table = table(&[("x", "double")], &["x"], &[]);
     let other_nan = f64::from_bits(f64::NAN.to_bits() | 1);
     let rows = batch(&table, vec![Arc::new(Float64Array::from(vec![f64::NAN, other_nan, 0.0, -0.0]))]);
-    assert_eq!(Grouping::of(&table, &rows, 0).unwrap().names(), ["NaN", "0_0", "-0_0"]);
+    assert_eq!(grouped(&table, &rows, None).names(), ["NaN", "0_0", "-0_0"]);
 }
 
 #[test]
@@ -93,12 +103,13 @@ fn more_partitions_than_a_table_may_have_are_refused_and_bad_values_do_not_count
         let numbers: ArrayRef = Arc::new(Int64Array::from_iter_values(0..count as i64));
         batch(&table, vec![numbers, Arc::new(StringArray::from(vec![s; count]))])
     };
-    assert_eq!(Grouping::of(&table, &make(MAX_PARTITIONS, "a"), 0).unwrap().names().len(), MAX_PARTITIONS);
-    let error = Grouping::of(&table, &make(MAX_PARTITIONS + 1, "a"), 0).unwrap_err();
+    assert_eq!(grouped(&table, &make(MAX_PARTITIONS, "a"), None).names().len(), MAX_PARTITIONS);
+    let error = Grouping::of(&table, make(MAX_PARTITIONS + 1, "a").columns(), None).unwrap_err();
     assert_eq!(error.code(), "too_many_partitions");
-    let bad = Grouping::of(&table, &make(MAX_PARTITIONS * 3, "not a name"), 0).unwrap();
+    let mut bad = grouped(&table, &make(MAX_PARTITIONS * 3, "not a name"), None);
     assert_eq!((bad.names().len(), bad.rejects.count()), (0, MAX_PARTITIONS as u64 * 3));
-    assert!(bad.split(make(MAX_PARTITIONS * 3, "not a name")).unwrap().is_empty());
+    bad.take_rejects();
+    assert!(bad.of_rows().is_empty());
 }
 
 proptest! {
@@ -120,10 +131,9 @@ proptest! {
                 _ => rejected.push(i as u64),
             }
         }
-        let grouping = Grouping::of(&table, &all, 0).unwrap();
+        let grouping = grouped(&table, &all, None);
         prop_assert_eq!(grouping.rejects.rows().collect::<Vec<_>>(), rejected);
-        let got: BTreeMap<String, Vec<i64>> =
-            grouping.split(all).unwrap().into_iter().map(|(name, rows)| (name, numbers(&rows, 2))).collect();
+        let got: BTreeMap<String, Vec<i64>> = parts(&grouping, &all, 2).into_iter().collect();
         prop_assert_eq!(got, want);
     }
 }

@@ -202,7 +202,7 @@ impl ChunkPlan {
         };
         let mut rows = sources(&self.read_as)?;
         if !request.system.is_empty() {
-            let system = SystemColumns { chunk: self.chunk(), first, table: request.table };
+            let system = SystemColumns { chunk: self.chunk(), first, partition: request.partition };
             rows = system.append(rows, &request.system).map_err(internal)?;
         }
         let mut matching = None;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, Int32Array, Int64Array, RecordBatch, StringArray, TimestampMillisecondArray};
 use arrow::datatypes::{Field, Schema};
 use arrow::error::ArrowError;
-use wadi_model::{Offset, Table, system};
+use wadi_model::{Offset, system};
 
 use crate::container::Chunk;
 
@@ -13,7 +13,7 @@ use crate::container::Chunk;
 pub(super) struct SystemColumns<'a> {
     pub chunk: &'a Chunk,
     pub first: Offset,
-    pub table: &'a Table,
+    pub partition: &'a str,
 }
 
 impl SystemColumns<'_> {
@@ -45,11 +45,7 @@ impl SystemColumns<'_> {
             }
             system::BUCKET => Arc::new(Int32Array::from(vec![self.chunk.bucket as i32; rows])),
             system::CHANGE_TYPE => Arc::new(StringArray::from(vec!["+I"; rows])),
-            // Partitions have names of their own, which the table will know.
-            _ => {
-                debug_assert!(self.table.partition_by.is_empty(), "only tables without partitions exist");
-                Arc::new(StringArray::from(vec![""; rows]))
-            }
+            _ => Arc::new(StringArray::from(vec![self.partition; rows])),
         }
     }
 }
