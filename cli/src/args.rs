@@ -5,7 +5,7 @@ use clap::builder::BoolishValueParser;
 use clap::{Args, Parser, Subcommand};
 
 use crate::commands::{
-    bench, completions, database, dev, doctor, gateway, ingest, log, scan, status, table, tail,
+    bench, completions, database, dev, doctor, gateway, ingest, log, partition, scan, status, table, tail,
 };
 
 #[cfg(test)]
@@ -53,6 +53,9 @@ pub(crate) enum Command {
     /// Create, list, show, alter and drop tables.
     #[command(subcommand)]
     Table(table::TableCommand),
+    /// Create, list and drop partitions of tables.
+    #[command(subcommand)]
+    Partition(partition::PartitionCommand),
     /// Send files to a table; an interrupted run continues where it stopped.
     Ingest(ingest::IngestArgs),
     /// Follow a table: print rows as they arrive.

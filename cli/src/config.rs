@@ -67,6 +67,8 @@ pub(crate) struct ServerConfig {
     pub(crate) linger: Option<Duration>,
     #[serde(with = "humantime_serde")]
     pub(crate) lease_ttl: Duration,
+    #[serde(with = "humantime_serde")]
+    pub(crate) auto_partition_check_interval: Duration,
     pub(crate) log_format: LogFormat,
     pub(crate) log_level: String,
 }
@@ -145,6 +147,11 @@ pub(crate) struct ServerFlags {
     #[arg(long, env = "WADI_LEASE_TTL", value_name = "TIME", value_parser = humantime::parse_duration)]
     #[serde(skip_serializing_if = "Option::is_none", with = "humantime_serde")]
     lease_ttl: Option<Duration>,
+    /// How often old partitions are dropped and new ones made ahead, in tables with auto-partition [default: 10m]. One
+    /// gateway of all does it.
+    #[arg(long, env = "WADI_AUTO_PARTITION_CHECK_INTERVAL", value_name = "TIME", value_parser = humantime::parse_duration)]
+    #[serde(skip_serializing_if = "Option::is_none", with = "humantime_serde")]
+    auto_partition_check_interval: Option<Duration>,
     /// Form of the log on stderr [default: text in dev, json else].
     #[arg(long, env = "WADI_LOG_FORMAT", value_enum)]
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -205,6 +212,7 @@ impl ServerConfig {
             memory_tail: memory(256),
             linger: None,
             lease_ttl: Duration::from_secs(10),
+            auto_partition_check_interval: Duration::from_secs(600),
             log_format: if dev { LogFormat::Text } else { LogFormat::Json },
             log_level: "info,slatedb=warn".to_owned(),
         }

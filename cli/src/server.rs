@@ -72,6 +72,7 @@ pub(crate) fn gateway_config(config: ServerConfig) -> Result<GatewayConfig, Fail
         settings,
         cpu_threads: std::thread::available_parallelism().map_or(2, usize::from),
         limits: Limits::default(),
+        auto_partition_interval: config.auto_partition_check_interval,
         address_file: config.address_file,
     })
 }

@@ -1,4 +1,4 @@
-//! The Rust client of Wadi's HTTP API: databases, tables, appends, log reads, tails and scans.
+//! The Rust client of Wadi's HTTP API: databases, tables, partitions, appends, log reads, tails and scans.
 //!
 //! Used by the command line and the benchmarks, and by gateways among themselves. What holds:
 //! * A write is sent again only under a key (`Idempotency-Key`, or producer and sequence), so a retry never doubles
@@ -25,6 +25,7 @@ pub use body::{Body, content_type};
 pub use client::Client;
 pub use error::{ClientError, Problem};
 pub use options::ClientOptions;
+pub use partitions::{NewPartition, PartitionDescription};
 pub use read::{BucketOffset, LogAnswer, LogQuery, ScanQuery};
 pub use tail::{LineStream, TailQuery};
 
@@ -35,6 +36,7 @@ mod body;
 mod client;
 mod error;
 mod options;
+mod partitions;
 mod read;
 mod retry;
 mod tail;

@@ -93,6 +93,13 @@ impl Decoded {
         }
         Ok(())
     }
+
+    /// Tells the lines of faults that were found in the columns, where rows are lines.
+    pub fn tell_lines(&mut self, format: BodyFormat, body: &[u8]) {
+        if format == BodyFormat::Ndjson {
+            self.rejects.tell_lines(ndjson::lines(body));
+        }
+    }
 }
 
 /// Reads a body, which has been received and decompressed, as rows of a table.

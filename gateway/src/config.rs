@@ -38,6 +38,8 @@ pub struct GatewayConfig {
     pub cpu_threads: usize,
     /// Limits of requests.
     pub limits: Limits,
+    /// How often old partitions are dropped and new ones made ahead.
+    pub auto_partition_interval: Duration,
     /// Where the address that is listened on is written to, for scripts that start with port 0.
     pub address_file: Option<PathBuf>,
 }

@@ -24,6 +24,7 @@ use wadi_store::settings::InvalidSetting;
 use wadi_store::task::{self, Cpu};
 
 use crate::app::{Gateway, router};
+use crate::auto_partition;
 use crate::config::{GatewayConfig, MetaConfig};
 
 /// How long connections may go on after the server was told to stop.
@@ -57,6 +58,7 @@ pub struct Server {
     meta: Arc<dyn MetaStore>,
     stop: watch::Sender<bool>,
     serving: tokio::task::JoinHandle<std::io::Result<()>>,
+    auto_partition: tokio::task::JoinHandle<()>,
 }
 
 /// Starts a gateway. It answers at once; shards open in the background.
@@ -74,8 +76,16 @@ pub async fn start(config: GatewayConfig) -> Result<Server, StartError> {
     let catalog = Catalog::open(meta.clone()).await?;
     let context = context(&config, objects, &cluster, env, &mut registry, &catalog)?;
     let host = Host::start(context, meta.clone(), cluster, format!("http://{address}"));
-    let gateway = Gateway::new(catalog, host.clone(), config.limits, registry);
     let stop = watch::Sender::new(false);
+    let around = auto_partition::Surroundings {
+        meta: meta.clone(),
+        catalog: catalog.clone(),
+        env: host.context().env.clone(),
+        interval: config.auto_partition_interval,
+        lease_ttl: config.settings.lease_ttl,
+    };
+    let auto_partition = task::spawn(auto_partition::serve(around, stop.subscribe()));
+    let gateway = Gateway::new(catalog, host.clone(), config.limits, registry);
     let mut stopping = stop.subscribe();
     let serve = axum::serve(listener, router(gateway)).with_graceful_shutdown(async move {
         // A dropped server stops too.
@@ -87,7 +97,7 @@ pub async fn start(config: GatewayConfig) -> Result<Server, StartError> {
         tokio::fs::write(&path, format!("http://{address}\n")).await.map_err(failed)?;
     }
     tracing::info!(%address, "gateway started");
-    Ok(Server { address, host, meta, stop, serving })
+    Ok(Server { address, host, meta, stop, serving, auto_partition })
 }
 
 async fn open_meta(
@@ -172,6 +182,10 @@ impl Server {
     pub async fn stop(mut self) {
         self.stop.send_replace(true);
         self.host.shutdown().await;
+        // Another gateway has the duty sooner if this one gives it back.
+        if tokio::time::timeout(GRACE, &mut self.auto_partition).await.is_err() {
+            self.auto_partition.abort();
+        }
         // Tails never end by themselves.
         if tokio::time::timeout(GRACE, &mut self.serving).await.is_err() {
             self.serving.abort();

@@ -90,6 +90,7 @@ fn fields_are_checked_against_each_other() {
         (&["--linger", "2s"], "from 0s to 1s"),
         (&["--lease-ttl", "3s"], "from 6s to 2m"),
         (&["--memory-unacked", "1MiB"], "from 64MiB"),
+        (&["--auto-partition-check-interval", "0s"], "from 1s to 1day"),
     ];
     for (flags, want) in cases {
         let error = error(ServerKind::Dev, None, flags);

@@ -88,6 +88,10 @@ impl ServerConfig {
         if !(Duration::from_secs(6)..=Duration::from_secs(120)).contains(&self.lease_ttl) {
             return outside("lease_ttl", time(self.lease_ttl), "6s", "2m");
         }
+        let interval = self.auto_partition_check_interval;
+        if !(Duration::from_secs(1)..=Duration::from_secs(24 * 3600)).contains(&interval) {
+            return outside("auto_partition_check_interval", time(interval), "1s", "1day");
+        }
         if self.memory_unacked < LEAST_UNACKED {
             return outside(
                 "memory_unacked",

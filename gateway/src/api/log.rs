@@ -1,5 +1,7 @@
 //! `GET …/log`: one bucket's rows from an offset on.
 
+use std::sync::Arc;
+
 use axum::body::Body;
 use axum::extract::State;
 use axum::response::Response;
@@ -11,6 +13,7 @@ use wadi_store::shard::{LogAnswer, LogRead, LogReadError, Shard};
 
 use crate::app::Gateway;
 use crate::body::AnswerFormat;
+use crate::places::{Place, Scope, name_a_partition};
 use crate::problem::Problem;
 use crate::request::{Parameters, TablePath};
 use crate::rows::{Selection, Writer};
@@ -31,6 +34,17 @@ const FORMATS: [AnswerFormat; 4] =
 pub(super) fn answer_format(headers: &HeaderMap, offered: &[AnswerFormat]) -> Result<AnswerFormat, Problem> {
     let accept = headers.get(header::ACCEPT).and_then(|v| v.to_str().ok());
     AnswerFormat::choose(accept, offered).map_err(Problem::from)
+}
+
+/// The place that `partition=` and `bucket=` name; a table of one bucket needs no number.
+fn place_of(gateway: &Gateway, parameters: &mut Parameters, table: &Arc<Table>) -> Result<Place, Problem> {
+    let named = parameters.text("partition");
+    let bucket = bucket_of(parameters, table)?;
+    if table.is_partitioned() && named.is_none() {
+        return Err(name_a_partition(table, &gateway.catalog().partitions(table.id)));
+    }
+    let scope = Scope::of(gateway, table, named.as_deref())?;
+    Ok(Place::new(table.id, scope.partitions().first().cloned().flatten(), bucket))
 }
 
 /// The bucket that `bucket=` names; a table of one bucket needs none.
@@ -54,7 +68,8 @@ pub(super) fn bucket_of(parameters: &mut Parameters, table: &Table) -> Result<u3
 /// Reads a bucket's log.
 #[utoipa::path(get, path = "/v1/databases/{database}/tables/{table}/log", tag = "rows",
     params(("database" = String, Path), ("table" = String, Path),
-        ("bucket" = Option<u32>, Query), ("offset" = Option<u64>, Query, description = "From here on; default 0"),
+        ("bucket" = Option<u32>, Query), ("partition" = Option<String>, Query, description = "Needed in partitioned tables"),
+        ("offset" = Option<u64>, Query, description = "From here on; default 0"),
         ("columns" = Option<String>, Query), ("filter" = Option<String>, Query, description = "SQL condition on columns"),
         ("max_bytes" = Option<u64>, Query), ("max_rows" = Option<u64>, Query),
         ("wait_ms" = Option<u64>, Query, description = "Wait so long for the first row")),
@@ -69,7 +84,7 @@ pub async fn log(
     let table = gateway.catalog().table(&name)?;
     let format = answer_format(&headers, &FORMATS)?;
     let selection = Selection::of_log(&mut parameters, &table)?;
-    let bucket = bucket_of(&mut parameters, &table)?;
+    let place = place_of(&gateway, &mut parameters, &table)?;
     let offset = Offset(parameters.number("offset", 0, u64::MAX)?);
     let most = gateway.limits().read_bytes as u64;
     let max_bytes = parameters.number("max_bytes", most, most)?.max(1) as usize;
@@ -77,7 +92,7 @@ pub async fn log(
     let wait = parameters.number("wait_ms", 0, gateway.limits().wait.as_millis() as u64)?;
     parameters.finish()?;
 
-    let read = Read { table: &table, selection: &selection, bucket, until: None, max_bytes, max_rows };
+    let read = Read { table: &table, selection: &selection, place: &place, until: None, max_bytes, max_rows };
     let answer =
         read.wait_for(&gateway, offset, Instant::now() + std::time::Duration::from_millis(wait)).await?;
     let cpu = gateway.host().context().cpu.clone();
@@ -122,7 +137,7 @@ fn encode(
 pub(super) struct Read<'a> {
     pub table: &'a Table,
     pub selection: &'a Selection,
-    pub bucket: u32,
+    pub place: &'a Place,
     pub until: Option<Offset>,
     pub max_bytes: usize,
     pub max_rows: usize,
@@ -133,7 +148,8 @@ impl Read<'_> {
     pub(super) async fn once(&self, shard: &Shard, offset: Offset) -> Result<LogAnswer, LogReadError> {
         let request = LogRead {
             table: self.table,
-            bucket: self.table.bucket(self.bucket),
+            bucket: self.place.bucket,
+            partition: self.place.partition_name(),
             offset,
             columns: self.selection.columns.clone(),
             system: self.selection.system.clone(),
@@ -154,8 +170,8 @@ impl Read<'_> {
     ) -> Result<LogAnswer, Problem> {
         let mut offset = offset;
         loop {
-            let bucket = self.table.bucket(self.bucket);
-            let shard = gateway.host().shard_of(&bucket, gateway.limits().patience).await?;
+            self.place.check(gateway, self.table)?;
+            let shard = gateway.host().shard_of(&self.place.bucket, gateway.limits().patience).await?;
             let mut changes = shard.changes();
             changes.borrow_and_update();
             let answer = match self.once(&shard, offset).await {

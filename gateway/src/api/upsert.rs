@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use arrow::array::{Array, AsArray, BooleanArray, RecordBatch};
 use arrow::buffer::BooleanBuffer;
-use arrow::compute::filter_record_batch;
+use arrow::compute::{filter, filter_record_batch};
 use axum::extract::{Request, State};
 use axum::response::Response;
 use wadi_model::merge::{TargetColumns, Verb};
@@ -17,11 +17,12 @@ use wadi_model::{Column, DataType, ErrorKind, FieldId, Schema, Table, TableName,
 use wadi_store::keyed::KeyedTable;
 use wadi_store::shard::Keyed;
 
-use super::writing::{OnError, Received};
+use super::writing::{OnError, Received, Sorted};
 use crate::app::Gateway;
 use crate::body::Decoded;
 use crate::problem::Problem;
 use crate::request::{Parameters, RequestId, TablePath, split_names};
+use crate::targets;
 
 /// Writes rows of a primary-key table: those whose key is new are inserted, the others updated.
 #[utoipa::path(post, path = "/v1/databases/{database}/tables/{table}/upsert", tag = "rows",
@@ -45,7 +46,7 @@ pub async fn upsert(
     parameters.finish()?;
     let keyed = keyed_table(&gateway, &name)?;
     let targets = match &columns {
-        Some(names) => Some(targets(keyed.table(), names, Verb::Upsert)?),
+        Some(names) => Some(target_columns(keyed.table(), names, Verb::Upsert)?),
         None => None,
     };
     let intent = format!("upsert {}", columns.unwrap_or_default());
@@ -80,7 +81,7 @@ pub async fn delete(
         return Err(wadi_model::merge::MergeFault::DeleteDisabled.into());
     }
     let targets = match &columns {
-        Some(names) => Some(targets(keyed.table(), names, Verb::Delete)?),
+        Some(names) => Some(target_columns(keyed.table(), names, Verb::Delete)?),
         None => None,
     };
     let intent = format!("delete {}", columns.unwrap_or_default());
@@ -100,7 +101,7 @@ pub(super) fn keyed_table(gateway: &Gateway, name: &TableName) -> Result<Arc<Key
     Ok(gateway.host().context().tables.of(&table)?)
 }
 
-fn targets(table: &Table, names: &str, verb: Verb) -> Result<Arc<TargetColumns>, Problem> {
+fn target_columns(table: &Table, names: &str, verb: Verb) -> Result<Arc<TargetColumns>, Problem> {
     let names = split_names(names);
     let targets = TargetColumns::new(table, names.iter().map(String::as_str), verb)?;
     Ok(Arc::new(targets))
@@ -108,8 +109,9 @@ fn targets(table: &Table, names: &str, verb: Verb) -> Result<Arc<TargetColumns>,
 
 async fn write(gateway: &Gateway, received: Received, plan: Plan) -> Result<Response, Problem> {
     let schema = plan.schema.clone();
-    let (decoded, keyed) = received.decode(gateway, schema, move |decoded| plan.sort_out(decoded)).await?;
-    received.write(gateway, decoded, Some(keyed)).await
+    let now = gateway.env().now_millis();
+    let sorted = received.sort_out(gateway, schema, move |decoded| plan.sort_out(decoded, now)).await?;
+    received.write(gateway, sorted).await
 }
 
 /// How the rows of a body become changes.
@@ -143,38 +145,37 @@ impl Plan {
         Plan { columns, schema, changes: false, deletes: true, targets, keyed }
     }
 
-    /// Says what each row is to do, and rejects those that cannot be merged whatever is stored.
-    fn sort_out(self, mut decoded: Decoded) -> Result<(Decoded, Keyed), Problem> {
-        let mut deletes = self.deletes.then(|| BooleanBuffer::new_set(decoded.batch.num_rows()));
+    /// Says what each row is to do, and rejects those that cannot be written whatever is stored.
+    fn sort_out(self, mut decoded: Decoded, now: i64) -> Result<Sorted, Problem> {
+        let engine = self.keyed.engine();
         if self.changes {
-            let at = decoded.batch.num_columns() - 1;
             let misfits = self.misfits(&decoded.batch);
             decoded.also_reject(misfits).map_err(internal)?;
-            let changes = decoded.batch.remove_column(at);
+        }
+        if engine.needs_check() && !self.deletes {
+            let misfits = engine.check(&decoded.batch);
+            decoded.also_reject(misfits).map_err(internal)?;
+        }
+        let table = self.keyed.table();
+        let mut grouping = targets::assign(table, Some(&self.columns), &mut decoded, now)?;
+        let mut deletes = self.deletes.then(|| BooleanBuffer::new_set(decoded.batch.num_rows()));
+        if self.changes {
+            // Last, since until here the rows stand where the body has them.
+            let changes = decoded.batch.remove_column(decoded.batch.num_columns() - 1);
             let is = |wanted: &str| -> BooleanBuffer {
                 changes.as_string::<i32>().iter().map(|change| change == Some(wanted)).collect()
             };
-            let (before, deleted) = (is("-U"), is("-D"));
-            let keep = BooleanArray::new(!&before, None);
+            let keep = BooleanArray::new(!&is("-U"), None);
+            let deleted = filter(&BooleanArray::new(is("-D"), None), &keep).map_err(internal)?;
             decoded.batch = filter_record_batch(&decoded.batch, &keep).map_err(internal)?;
-            let deleted = BooleanArray::new(deleted, None);
-            let deleted = arrow::compute::filter(&deleted, &keep).map_err(internal)?;
+            if let Some(grouping) = &mut grouping {
+                grouping.keep(keep.values());
+            }
             deletes = Some(deleted.as_boolean().values().clone());
         }
-        let engine = self.keyed.engine();
-        if engine.needs_check() && !self.deletes {
-            let misfits = engine.check(&decoded.batch);
-            if !misfits.is_empty()
-                && let Some(deletes) = &mut deletes
-            {
-                let keep: Vec<bool> = (0..deletes.len() as u64).map(|row| !misfits.has(row)).collect();
-                let kept = deletes.iter().zip(keep).filter(|(_, keep)| *keep).map(|(delete, _)| delete);
-                *deletes = kept.collect();
-            }
-            decoded.also_reject(misfits).map_err(internal)?;
-        }
         let columns = Some(self.columns.into());
-        Ok((decoded, Keyed { table: self.keyed, columns, deletes, targets: self.targets }))
+        let keyed = Keyed { table: self.keyed, columns, deletes, targets: self.targets };
+        Ok(Sorted { decoded, keyed: Some(keyed), grouping })
     }
 
     /// Rows whose change type is none, or that lack what only a deletion may lack.

@@ -23,6 +23,13 @@ pub(super) fn decode(body: &[u8], schema: &Schema, limits: &BodyLimits) -> Resul
     rows.finish(body.len())
 }
 
+/// Says the lines of rows, which are asked for in ascending order.
+pub(super) fn lines(body: &[u8]) -> impl FnMut(u64) -> Option<u64> {
+    let lines = without_bom(body).split(|b| *b == b'\n').zip(1..);
+    let mut rows = lines.filter(|(line, _)| !line.trim_ascii().is_empty()).map(|(_, number)| number).zip(0..);
+    move |row| rows.find(|(_, at)| *at == row).map(|(number, _)| number)
+}
+
 fn read_line(rows: &mut Rows<'_>, number: u64, line: &[u8]) -> Result<(), BodyError> {
     if rows.reject_long(number, line.len())? {
         return Ok(());

@@ -32,6 +32,8 @@ pub struct LogRead<'a> {
     pub table: &'a Table,
     /// The bucket.
     pub bucket: Bucket,
+    /// The name of its partition, for `_partition`; empty without partitions.
+    pub partition: &'a str,
     /// From here on.
     pub offset: Offset,
     /// Positions in the newest schema of the columns wanted, in the order wanted.

@@ -37,7 +37,7 @@ impl Rejected<'_> {
     ) -> Result<(), Problem> {
         let rejected = open_table(gateway, table).await?;
         let rows = self.rows(rejected.schema().arrow())?;
-        crate::write::write(gateway, &rejected, rows, None, stamp).await.map(drop)
+        crate::write::write(gateway, &rejected, rows, None, None, stamp).await.map(drop)
     }
 
     fn rows(&self, schema: &SchemaRef) -> Result<RecordBatch, Problem> {

@@ -215,7 +215,7 @@ impl ChunkPlan {
         if !request.system.is_empty() {
             let changes =
                 (self.leading == 1 && self.sources.first() == Some(&0)).then(|| chunk.column(0).clone());
-            let system = SystemColumns { chunk: self.chunk(), first, table: request.table, changes };
+            let system = SystemColumns { chunk: self.chunk(), first, partition: request.partition, changes };
             rows = system.append(rows, &request.system).map_err(internal)?;
         }
         let mut matching = None;

@@ -132,6 +132,7 @@ impl Keyed {
             columns: vec![0, 1, 2],
             system: vec!["_change_type".into(), "_offset".into()],
             filter: None,
+            partition: "",
             until: None,
             max_bytes: 64 << 20,
             max_rows: usize::MAX,

@@ -135,6 +135,7 @@ impl World {
         LogRead {
             table: &self.table,
             bucket: self.bucket(bucket),
+            partition: "",
             offset,
             columns: vec![0, 1, 2],
             system: Vec::new(),
