@@ -37,6 +37,13 @@ const MAX_KEYS: u64 = 100_000;
 /// Most rows of an answer.
 const MAX_ROWS: usize = 100_000;
 
+/// What a row of an answer is counted with in the budget of reads, and what the rows of a prefix are.
+const ROW_BYTES: usize = 1 << 10;
+const GROUP_BYTES: usize = 16 << 10;
+
+/// What any lookup is counted with.
+const LEAST_BYTES: usize = 64 << 10;
+
 /// Most bytes of stored rows in an answer.
 const MAX_BYTES: usize = 64 << 20;
 
@@ -210,10 +217,14 @@ async fn answer(
         let detail = format!("{} keys are more than the {MAX_KEYS} of one lookup", keys.num_rows());
         return Err(Problem::new(ErrorKind::TooLarge, "too_many_keys", detail));
     }
+    let given = if keys.num_rows() == 0 { by.len() } else { by.given(&keys)? };
+    // What the rows will take is not known before; most are small.
+    let each = if given == by.len() { ROW_BYTES } else { GROUP_BYTES };
+    let held = keys.num_rows().saturating_mul(each).clamp(LEAST_BYTES, MAX_BYTES);
+    let _share = gateway.host().context().reads.take(held).await;
     let found = match keys.num_rows() {
         0 => Vec::new(),
         _ => {
-            let given = by.given(&keys)?;
             let parts = parts(gateway, &keyed, &by, &keys, given)?;
             if given == by.len() {
                 points(gateway, parts, keys.num_rows()).await?

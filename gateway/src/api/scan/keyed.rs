@@ -58,6 +58,8 @@ impl Rows {
                 let mut more = left > 0;
                 while more && left > 0 {
                     let most = if selection.filter.is_some() { PAGE_ROWS } else { PAGE_ROWS.min(left as usize) };
+                    // The rows as they are stored, and as columns.
+                    let _share = gateway.host().context().reads.take(2 * PAGE_BYTES).await;
                     let page = scan.page(most, PAGE_BYTES).await.map_err(|e| BrokenOff::of(e.into()))?;
                     more = page.more;
                     let (keyed, selection) = (keyed.clone(), selection.clone());
