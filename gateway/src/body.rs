@@ -11,6 +11,7 @@
 use arrow::array::RecordBatch;
 use bytes::Bytes;
 use wadi_model::Schema;
+use wadi_model::ipc::Originals;
 use wadi_model::reject::Rejects;
 
 pub use error::BodyError;
@@ -61,6 +62,8 @@ impl Default for BodyLimits {
 pub struct Decoded {
     /// The good rows, under the table's schema.
     pub batch: RecordBatch,
+    /// The buffers of an Arrow body as they came.
+    pub originals: Originals,
     /// The bad ones, by their position in the body.
     pub rejects: Rejects,
     /// Good and bad ones together.

@@ -12,6 +12,7 @@ use futures::future::join_all;
 use serde::Serialize;
 use tokio::time::Instant;
 use wadi_model::bucketing::bucket_of_producer;
+use wadi_model::ipc::Originals;
 use wadi_model::options::LogCompression;
 use wadi_model::split::split;
 use wadi_model::{Bucket, ErrorKind, Fault, SchemaId, Table};
@@ -40,17 +41,20 @@ pub struct Written {
     pub put: Duration,
 }
 
-/// Writes rows of a table's newest schema. Without rows nothing happens.
+/// Writes rows of a table's newest schema, some of whose buffers came compressed. Without rows nothing happens.
 pub async fn write(
     gateway: &Gateway,
     table: &Table,
     rows: RecordBatch,
+    originals: Originals,
     stamp: Option<Stamp>,
 ) -> Result<Written, Problem> {
     if rows.num_rows() == 0 {
         return Ok(Written::default());
     }
     let parts = parts(gateway, table, rows, stamp.as_ref()).await?;
+    // Rows that were split are in new buffers.
+    let originals = if parts.len() == 1 { originals } else { Originals::default() };
     let (schema, compression) = (table.schema().id(), table.options.compression());
     // Judged before any part is sent, so that a request that can never be whole is refused whole.
     let limit = gateway.host().context().settings.object_bytes;
@@ -58,8 +62,8 @@ pub async fn write(
         return Err(AppendError::TooLarge { bytes, limit }.into());
     }
     let outcomes = join_all(parts.into_iter().map(|(bucket, rows)| {
-        let part = Sending { bucket: table.bucket(bucket), schema, compression, rows, stamp: stamp.clone() };
-        part.send(gateway)
+        let (bucket, originals, stamp) = (table.bucket(bucket), originals.clone(), stamp.clone());
+        Sending { bucket, schema, compression, rows, originals, stamp }.send(gateway)
     }));
     combine(outcomes.await)
 }
@@ -94,6 +98,7 @@ struct Sending {
     schema: SchemaId,
     compression: LogCompression,
     rows: RecordBatch,
+    originals: Originals,
     stamp: Option<Stamp>,
 }
 
@@ -127,6 +132,7 @@ impl Sending {
                 schema: self.schema,
                 compression: self.compression,
                 rows: self.rows.clone(),
+                originals: self.originals.clone(),
                 stamp: self.stamp.clone(),
             };
             match shard.append(part).await {

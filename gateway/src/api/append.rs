@@ -136,8 +136,9 @@ impl Decided {
             rows.write(gateway, &self.table, stamp.clone()).await?;
         }
         drop(self.body);
-        let (rows, rejects) = (self.decoded.batch.num_rows() as u64, self.decoded.rejects);
-        match write::write(gateway, &self.table, self.decoded.batch, stamp).await {
+        let Decoded { batch, originals, rejects, .. } = self.decoded;
+        let rows = batch.num_rows() as u64;
+        match write::write(gateway, &self.table, batch, originals, stamp).await {
             Ok(written) => Ok((rows, rejects, written)),
             Err(problem) if with_rejects => Err(problem.at_least_partial()),
             Err(problem) => Err(problem),

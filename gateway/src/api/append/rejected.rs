@@ -8,6 +8,7 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray};
 use arrow::datatypes::SchemaRef;
 use bytes::Bytes;
+use wadi_model::ipc::Originals;
 use wadi_model::reject::RowError;
 use wadi_model::{ErrorKind, Fault, Table, TableSpec};
 use wadi_store::shard::Stamp;
@@ -37,7 +38,7 @@ impl Rejected<'_> {
     ) -> Result<(), Problem> {
         let rejected = open_table(gateway, table).await?;
         let rows = self.rows(rejected.schema().arrow())?;
-        crate::write::write(gateway, &rejected, rows, stamp).await.map(drop)
+        crate::write::write(gateway, &rejected, rows, Originals::default(), stamp).await.map(drop)
     }
 
     fn rows(&self, schema: &SchemaRef) -> Result<RecordBatch, Problem> {
