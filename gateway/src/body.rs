@@ -15,6 +15,7 @@ use arrow::compute::filter_record_batch;
 use arrow::error::ArrowError;
 use bytes::Bytes;
 use wadi_model::Schema;
+use wadi_model::ipc::Originals;
 use wadi_model::reject::{Rejects, RowError};
 
 pub use error::BodyError;
@@ -65,6 +66,8 @@ impl Default for BodyLimits {
 pub struct Decoded {
     /// The good rows, under the table's schema.
     pub batch: RecordBatch,
+    /// The buffers of an Arrow body as they came.
+    pub originals: Originals,
     /// The bad ones, by their position in the body.
     pub rejects: Rejects,
     /// Good and bad ones together.

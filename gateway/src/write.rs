@@ -14,6 +14,7 @@ use futures::future::join_all;
 use serde::Serialize;
 use tokio::time::Instant;
 use wadi_model::bucketing::bucket_of_producer;
+use wadi_model::ipc::Originals;
 use wadi_model::options::LogCompression;
 use wadi_model::partition::Grouping;
 use wadi_model::split::split;
@@ -45,29 +46,28 @@ pub struct Written {
     pub put: Duration,
 }
 
-/// Writes rows of a table's newest schema; of a primary-key table `keyed` says which columns they have and what they are
-/// to do. The rows of a table with partitions are grouped by them. Without rows nothing happens.
+/// Writes rows of a table's newest schema. The rows of a table with partitions are grouped by them. Without rows nothing
+/// happens.
 pub async fn write(
     gateway: &Gateway,
     table: &Table,
-    rows: RecordBatch,
-    keyed: Option<Keyed>,
+    rows: Rows,
     grouping: Option<Grouping>,
     stamp: Option<Stamp>,
 ) -> Result<Written, Problem> {
-    if rows.num_rows() == 0 {
+    if rows.batch.num_rows() == 0 {
         return Ok(Written::default());
     }
     let targets = Targets::of(gateway, table, grouping).await?;
-    let parts = parts(gateway, table, targets, Rows { batch: rows, keyed }, stamp.as_ref()).await?;
+    let parts = parts(gateway, table, targets, rows, stamp.as_ref()).await?;
     let (schema, compression) = (table.schema().id(), table.options.compression());
     // Judged before any part is sent, so that a request that can never be whole is refused whole.
     let limit = gateway.host().context().settings.object_bytes;
     if let Some(bytes) = parts.iter().map(|(_, part)| raw_bytes(&part.batch)).find(|bytes| *bytes > limit) {
         return Err(AppendError::TooLarge { bytes, limit }.into());
     }
-    let outcomes = join_all(parts.into_iter().map(|(place, Rows { batch: rows, keyed })| {
-        let part = Sending { place, schema, compression, rows, keyed, stamp: stamp.clone() };
+    let outcomes = join_all(parts.into_iter().map(|(place, Rows { batch: rows, originals, keyed })| {
+        let part = Sending { place, schema, compression, rows, originals, keyed, stamp: stamp.clone() };
         part.send(gateway)
     }));
     combine(outcomes.await)
@@ -109,20 +109,29 @@ async fn parts(
     parts.unwrap_or_else(|| Err(Problem::new(ErrorKind::Internal, "internal", "splitting the rows panicked")))
 }
 
-/// Rows, and of a primary-key table what they are to do.
-struct Rows {
-    batch: RecordBatch,
-    keyed: Option<Keyed>,
+/// Rows that are to be written.
+#[derive(Debug)]
+pub struct Rows {
+    /// The rows, under the table's newest schema.
+    pub batch: RecordBatch,
+    /// Buffers of them that came compressed.
+    pub originals: Originals,
+    /// Of a primary-key table, which columns they have and what they are to do.
+    pub keyed: Option<Keyed>,
 }
 
 impl Rows {
     /// The rows of each place.
     fn split(self, buckets: &[u32]) -> Result<Vec<(u32, Rows)>, ArrowError> {
-        let Rows { batch, keyed } = self;
+        // Rows that are split are in new buffers.
+        let Rows { batch, keyed, .. } = self;
+        let originals = Originals::default;
         let Some((keyed, deletes)) = keyed.as_ref().and_then(|keyed| Some((keyed, keyed.deletes.clone()?)))
         else {
             let parts = split(batch, buckets)?.into_iter();
-            return Ok(parts.map(|(bucket, batch)| (bucket, Rows { batch, keyed: keyed.clone() })).collect());
+            return Ok(parts
+                .map(|(bucket, batch)| (bucket, Rows { batch, originals: originals(), keyed: keyed.clone() }))
+                .collect());
         };
         // What a row is to do goes with it, as one more column.
         let mut fields = batch.schema_ref().fields().to_vec();
@@ -132,7 +141,8 @@ impl Rows {
         let marked = RecordBatch::try_new(Arc::new(Schema::new(fields)), columns)?;
         let unmark = |(bucket, mut batch): (u32, RecordBatch)| {
             let deletes = batch.remove_column(batch.num_columns() - 1).as_boolean().values().clone();
-            (bucket, Rows { batch, keyed: Some(Keyed { deletes: Some(deletes), ..keyed.clone() }) })
+            let keyed = Some(Keyed { deletes: Some(deletes), ..keyed.clone() });
+            (bucket, Rows { batch, originals: originals(), keyed })
         };
         Ok(split(marked, buckets)?.into_iter().map(unmark).collect())
     }
@@ -145,6 +155,7 @@ struct Sending {
     compression: LogCompression,
     rows: RecordBatch,
     keyed: Option<Keyed>,
+    originals: Originals,
     stamp: Option<Stamp>,
 }
 
@@ -178,6 +189,7 @@ impl Sending {
                 schema: self.schema,
                 compression: self.compression,
                 rows: self.rows.clone(),
+                originals: self.originals.clone(),
                 stamp: self.stamp.clone(),
                 keyed: self.keyed.clone(),
             };

@@ -20,7 +20,7 @@ use crate::body::encoding::{Encoding, ReceiveLimits, Room, receive};
 use crate::body::{self, BodyError, BodyFormat, BodyLimits, Decoded};
 use crate::problem::Problem;
 use crate::request::RequestId;
-use crate::write::{self, Written, WrittenRange};
+use crate::write::{self, Rows, Written, WrittenRange};
 use rejected::Rejected;
 
 mod rejected;
@@ -168,9 +168,11 @@ impl Received {
             rows.write(gateway, &self.table, stamp.clone()).await?;
         }
         drop(self.body);
-        let (rows, rejects) = (decoded.batch.num_rows() as u64, decoded.rejects);
-        match write::write(gateway, &self.table, decoded.batch, keyed, grouping, stamp).await {
-            Ok(written) => Ok(answer(self.request_id, rows, rejects, written, decoding)),
+        let Decoded { batch, originals, rejects, .. } = decoded;
+        let count = batch.num_rows() as u64;
+        let rows = Rows { batch, originals, keyed };
+        match write::write(gateway, &self.table, rows, grouping, stamp).await {
+            Ok(written) => Ok(answer(self.request_id, count, rejects, written, decoding)),
             Err(problem) if with_rejects => Err(problem.at_least_partial()),
             Err(problem) => Err(problem),
         }

@@ -105,6 +105,25 @@ impl Codec {
         }
     }
 
+    /// Whether a buffer that a client compressed may be stored as it came. It must be what we would have written: not
+    /// so small that it stays raw, smaller than raw, and one frame that says its length, without a dictionary, and
+    /// with a window that every reader allows. The frame was decompressed, so the rest of it is sound.
+    pub(super) fn storable(self, frame: &[u8], length: usize) -> bool {
+        const MAGIC: [u8; 4] = zstd_safe::MAGICNUMBER.to_le_bytes();
+        const DICTIONARY: u8 = 0b11;
+        const SINGLE_SEGMENT: u8 = 1 << 5;
+        // The exponent of the window's size, counted from 1 KiB: below 8 MiB.
+        const WINDOW_END: u8 = 13;
+        let Some([magic @ .., descriptor, window]) = frame.first_chunk::<6>() else { return false };
+        self == Self::Zstd
+            && (MIN_COMPRESSED.max(frame.len() + 1)..).contains(&length)
+            && *magic == MAGIC
+            && descriptor & DICTIONARY == 0
+            && (descriptor & SINGLE_SEGMENT != 0 || window >> 3 < WINDOW_END)
+            && zstd_safe::get_frame_content_size(frame).is_ok_and(|said| said == Some(length as u64))
+            && zstd_safe::find_frame_compressed_size(frame).is_ok_and(|whole| whole == frame.len())
+    }
+
     /// The most bytes that a frame of `compressed` bytes can hold: a match of LZ4 adds at most 255 bytes for each
     /// of its own, a block of zstd at most 128 KiB for its four.
     fn max_plain(self, compressed: usize) -> usize {

@@ -4,6 +4,7 @@ mod arrays;
 mod golden;
 mod hostile;
 mod lies;
+mod originals;
 mod round_trip;
 mod schemas;
 mod streams;

@@ -3,7 +3,7 @@
 use arrow::array::RecordBatch;
 use arrow::compute::concat_batches;
 use bytes::Bytes;
-use wadi_model::ipc::{self, Compression};
+use wadi_model::ipc::{self, Compression, Originals};
 use wadi_model::options::LogCompression;
 use wadi_model::predicate::ColumnStatistics;
 use wadi_model::{Bucket, SchemaId};
@@ -55,13 +55,13 @@ pub(super) async fn prepare(
     part: Part,
     raw_bytes: usize,
 ) -> Result<Prepared, AppendError> {
-    let Part { bucket, schema, compression, rows, stamp, keyed } = part;
+    let Part { bucket, schema, compression, rows, originals, stamp, keyed } = part;
     let count = u32::try_from(rows.num_rows()).map_err(|_| too_many_rows())?;
     let payload = if let Some(keyed) = keyed {
         let encoded = context.cpu.run(move || KeyedRows::encode(&bucket, keyed, &rows)).await;
         Payload::Keyed(encoded.unwrap_or_else(|| Err(AppendError::internal("encoding panicked")))?)
     } else if raw_bytes >= context.settings.own_chunk_bytes {
-        let encoded = context.cpu.run(move || encode(&rows, compression)).await;
+        let encoded = context.cpu.run(move || encode(&rows, compression, &originals)).await;
         Payload::Chunk(encoded.unwrap_or_else(|| Err(AppendError::internal("encoding panicked")))?)
     } else {
         Payload::Rows(rows)
@@ -74,13 +74,17 @@ fn too_many_rows() -> AppendError {
 }
 
 /// Encodes one batch.
-pub(super) fn encode(rows: &RecordBatch, compression: LogCompression) -> Result<EncodedChunk, AppendError> {
+fn encode(
+    rows: &RecordBatch,
+    compression: LogCompression,
+    originals: &Originals,
+) -> Result<EncodedChunk, AppendError> {
     let compression = match compression {
         LogCompression::None => Compression::None,
         LogCompression::Lz4 => Compression::Lz4,
         LogCompression::Zstd { level } => Compression::Zstd { level },
     };
-    let encoded = ipc::encode(rows, compression).map_err(AppendError::internal)?;
+    let encoded = ipc::encode_reusing(rows, compression, originals).map_err(AppendError::internal)?;
     let message = encoded.message;
     if message.len() < COLUMN_CHUNK_BYTES {
         let crc = crc32c::crc32c(&message);
@@ -116,10 +120,12 @@ pub(super) fn encode_together(
     batches: &[RecordBatch],
     compression: LogCompression,
 ) -> Result<EncodedChunk, AppendError> {
+    let none = Originals::default();
     match batches {
-        [one] => encode(one, compression),
+        [one] => encode(one, compression, &none),
         [first, ..] => {
-            encode(&concat_batches(first.schema_ref(), batches).map_err(AppendError::internal)?, compression)
+            let together = concat_batches(first.schema_ref(), batches).map_err(AppendError::internal)?;
+            encode(&together, compression, &none)
         }
         [] => Err(AppendError::internal("a chunk needs rows")),
     }

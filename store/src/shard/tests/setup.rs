@@ -13,7 +13,8 @@ use prometheus_client::registry::Registry;
 use wadi_meta::memory::MemoryStore;
 use wadi_meta::{MetaStore, Revision};
 use wadi_model::env::{Env, Source};
-use wadi_model::{SchemaId, ShardId, Table, TableId, TableSpec, ipc};
+use wadi_model::ipc::{self, Originals};
+use wadi_model::{SchemaId, ShardId, Table, TableId, TableSpec};
 
 use super::*;
 use crate::cluster::Cluster;
@@ -121,6 +122,7 @@ impl World {
             schema: self.table.schema().id(),
             compression: LogCompression::Zstd { level: 1 },
             rows: rows(ids),
+            originals: Originals::default(),
             stamp: None,
             keyed: None,
         }
