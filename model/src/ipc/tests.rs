@@ -6,6 +6,7 @@ mod hostile;
 mod lies;
 mod round_trip;
 mod schemas;
+mod small;
 mod streams;
 
 use std::io::Cursor;

@@ -166,6 +166,11 @@ impl ChunkPlan {
     fn message(&self, bytes: Vec<Bytes>) -> Result<Bytes, LogReadError> {
         let [head, columns @ ..] = bytes.as_slice() else { return Err(internal("a chunk has no bytes")) };
         if self.chunk().columns.is_empty() {
+            let plain_len = self.chunk().raw_len as usize;
+            let head = &match self.chunk().codec() {
+                Some(codec) => ipc::expand_small(head, codec, plain_len).map_err(internal)?,
+                None => head.clone(),
+            };
             return match self.sources.len() == self.stored.columns().len() {
                 true => Ok(head.clone()),
                 false => ipc::project_message(head, self.stored.arrow(), &self.sources).map_err(internal),
