@@ -9,6 +9,8 @@
 //!   came compressed.
 //! * [`Layout`] reads the metadata of a chunk, and [`project`] makes the message of some of its columns out of it:
 //!   both look at no buffer and decompress nothing, so a read of two columns moves the bytes of two columns.
+//! * [`encode_small`] writes a chunk that is always read whole, as one frame without the message around its buffers;
+//!   [`expand_small`] gives the message back.
 //! * [`decode`] makes a [`RecordBatch`](arrow::array::RecordBatch) of a chunk.
 //! * [`read_stream`] reads a whole Arrow IPC stream that a client sent.
 //!
@@ -33,16 +35,19 @@ mod plain_size;
 mod project;
 mod schema;
 mod shape;
+mod small;
 mod stream;
 #[cfg(test)]
 mod tests;
 
+pub use compress::Codec;
 pub use decode::decode;
 pub use encode::{ColumnExtent, Encoded, encode, encode_reusing};
 pub use error::{IpcError, StreamError};
 pub use layout::{ColumnLayout, Layout};
 pub use originals::Originals;
 pub use project::{Projection, project, project_message};
+pub use small::{SmallChunk, encode_small, expand_small};
 pub use stream::{Limits, StreamBody, read_stream};
 
 /// How the buffers of a chunk are compressed.

@@ -53,11 +53,7 @@ impl Compressor {
         if plain.len() >= MIN_COMPRESSED {
             let length = i64::try_from(plain.len()).expect("no allocation is larger than i64::MAX");
             out.extend_from_slice(&length.to_le_bytes());
-            match self {
-                Self::None => {}
-                Self::Lz4 => append_lz4(plain, out)?,
-                Self::Zstd(compressor) => append_zstd(compressor, plain, out)?,
-            }
+            self.append_frame(plain, out)?;
             if out.len() - start < plain.len() + LENGTH_PREFIX {
                 return Ok(());
             }
@@ -66,6 +62,18 @@ impl Compressor {
         out.extend_from_slice(&RAW.to_le_bytes());
         out.extend_from_slice(plain);
         Ok(())
+    }
+
+    /// Appends one frame, whether it saves anything or not; without compression the bytes as they are.
+    pub(super) fn append_frame(&mut self, plain: &[u8], out: &mut Vec<u8>) -> std::io::Result<()> {
+        match self {
+            Self::None => {
+                out.extend_from_slice(plain);
+                Ok(())
+            }
+            Self::Lz4 => append_lz4(plain, out),
+            Self::Zstd(compressor) => append_zstd(compressor, plain, out),
+        }
     }
 }
 
@@ -92,8 +100,10 @@ fn append_zstd(
 
 /// The codecs of Arrow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Codec {
+pub enum Codec {
+    /// LZ4 frames.
     Lz4,
+    /// zstd frames.
     Zstd,
 }
 

@@ -7,6 +7,7 @@ mod lies;
 mod originals;
 mod round_trip;
 mod schemas;
+mod small;
 mod streams;
 
 use std::io::Cursor;

@@ -9,8 +9,8 @@ use wadi_model::predicate::ColumnStatistics;
 use wadi_model::{Bucket, SchemaId};
 
 use super::merging::{Changes, KeyedRows};
-use super::part::{AppendError, Part, Stamp};
-use crate::container::{COLUMN_CHUNK_BYTES, ColumnSegment};
+use super::part::{AppendError, Part, Stamp, raw_bytes};
+use crate::container::{COLUMN_CHUNK_BYTES, ColumnSegment, Frame};
 use crate::context::Context;
 
 /// A part on its way into a log object.
@@ -41,12 +41,14 @@ pub(super) enum Payload {
 /// An encoded chunk.
 #[derive(Clone, Debug)]
 pub(super) struct EncodedChunk {
+    /// The message, or the frame that holds it.
     pub message: Bytes,
     pub metadata_len: u32,
     /// Of the whole message, or of its head if there are columns.
     pub crc: u32,
     pub raw_len: u64,
     pub columns: Vec<ColumnSegment>,
+    pub frame: Frame,
 }
 
 /// Makes a part ready to wait for its flush.
@@ -84,12 +86,16 @@ fn encode(
         LogCompression::Lz4 => Compression::Lz4,
         LogCompression::Zstd { level } => Compression::Zstd { level },
     };
+    if let Some(small) = encode_small(rows, compression)? {
+        return Ok(small);
+    }
     let encoded = ipc::encode_reusing(rows, compression, originals).map_err(AppendError::internal)?;
     let message = encoded.message;
     if message.len() < COLUMN_CHUNK_BYTES {
         let crc = crc32c::crc32c(&message);
         let (metadata_len, raw_len) = (encoded.metadata_len, encoded.uncompressed_len);
-        return Ok(EncodedChunk { message, metadata_len, crc, raw_len, columns: Vec::new() });
+        let (columns, frame) = (Vec::new(), Frame::None);
+        return Ok(EncodedChunk { message, metadata_len, crc, raw_len, columns, frame });
     }
     let segment = |(extent, array): (&ipc::ColumnExtent, &arrow::array::ArrayRef)| {
         let bytes = &message[extent.start as usize..(extent.start + extent.len) as usize];
@@ -111,8 +117,25 @@ fn encode(
         raw_len: encoded.uncompressed_len,
         crc,
         columns,
+        frame: Frame::None,
         message,
     })
+}
+
+/// Rows that are few even without compression, as one frame.
+fn encode_small(rows: &RecordBatch, compression: Compression) -> Result<Option<EncodedChunk>, AppendError> {
+    if raw_bytes(rows) > COLUMN_CHUNK_BYTES {
+        return Ok(None);
+    }
+    let small = ipc::encode_small(rows, compression, COLUMN_CHUNK_BYTES).map_err(AppendError::internal)?;
+    Ok(small.map(|small| EncodedChunk {
+        crc: crc32c::crc32c(&small.frame),
+        message: small.frame,
+        metadata_len: 0,
+        raw_len: small.plain_len as u64,
+        columns: Vec::new(),
+        frame: small.codec.into(),
+    }))
 }
 
 /// Encodes several batches of one schema as one chunk.

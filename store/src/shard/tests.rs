@@ -7,9 +7,10 @@ use arrow::array::{AsArray, Int64Array, RecordBatch};
 use arrow::datatypes::Int64Type;
 use wadi_model::options::LogCompression;
 use wadi_model::predicate::Predicate;
-use wadi_model::{Bucket, Offset};
+use wadi_model::{Bucket, Offset, ShardId};
 
 use super::*;
+use crate::container::Frame;
 use setup::{World, ids};
 
 mod faults;
@@ -128,6 +129,46 @@ async fn large_and_small_parts_mix() {
     assert_eq!(world.read(&shard, 0, 0).await, expected);
     // And again by the next owner, from the object store.
     assert_eq!(world.read(&world.open().await, 0, 0).await, expected);
+}
+
+/// Bytes of the log after each of `buckets` got a part of 100 rows.
+async fn log_bytes(buckets: u32, parts: u32) -> u64 {
+    let world = World::new();
+    let shard = world.open().await;
+    let part = |n: u32| world.part(n % buckets, i64::from(n) * 100..i64::from(n + 1) * 100);
+    for appended in futures::future::join_all((0..parts).map(|n| shard.append(part(n)))).await {
+        appended.unwrap();
+    }
+    world.context.metrics.log_object_bytes.get()
+}
+
+/// A hundred rows for each of many buckets cost at most twice the bytes of the same rows for one.
+#[tokio::test]
+async fn many_small_chunks_cost_little_more_than_a_large_one() {
+    let (many, one) = (log_bytes(200, 200).await, log_bytes(1, 200).await);
+    assert!(many < 2 * one, "{many} against {one} bytes");
+}
+
+#[tokio::test]
+async fn what_is_not_to_be_compressed_stays_a_message() {
+    let world = World::with(|settings| settings.tail_bytes = 0);
+    let shard = world.open().await;
+    let compressions =
+        [LogCompression::None, LogCompression::Lz4, LogCompression::Zstd { level: 3 }, LogCompression::None];
+    for (bucket, compression) in compressions.into_iter().enumerate() {
+        let part = Part { compression, ..world.part(bucket as u32, 0..100) };
+        shard.append(part).await.unwrap();
+        assert_eq!(world.read(&shard, bucket as u32, 0).await, (0..100).collect::<Vec<_>>());
+        let path = crate::log::object_path(&world.context.root, ShardId(0), LogSeq(bucket as u64 + 2));
+        let object = crate::log::read_object(world.context.objects.as_ref(), &path).await.unwrap().unwrap();
+        let frame = object.footer.chunks[0].frame();
+        let expected = match compression {
+            LogCompression::None => Frame::None,
+            LogCompression::Lz4 => Frame::Lz4,
+            LogCompression::Zstd { .. } => Frame::Zstd,
+        };
+        assert_eq!(frame, expected);
+    }
 }
 
 #[tokio::test]

@@ -176,9 +176,10 @@ impl ChunkPlan {
     fn message(&self, bytes: Vec<Bytes>) -> Result<Bytes, LogReadError> {
         let [head, columns @ ..] = bytes.as_slice() else { return Err(internal("a chunk has no bytes")) };
         if self.chunk().columns.is_empty() {
+            let plain = plain(self.chunk(), head).map_err(internal)?;
             return match self.sources.len() == self.columns.fields().len() {
-                true => Ok(head.clone()),
-                false => ipc::project_message(head, &self.columns, &self.sources).map_err(internal),
+                true => Ok(plain),
+                false => ipc::project_message(&plain, &self.columns, &self.sources).map_err(internal),
             };
         }
         let layout = Layout::parse(head, &self.columns).map_err(internal)?;
@@ -242,9 +243,21 @@ pub(in super::super) async fn whole_chunk(
     let segments = segments_of(chunk, &all);
     let Context { segments: cache, objects, root, metrics, .. } = context;
     let bytes = cache.fetch(objects, root, metrics, (shard, seq), &segments).await?;
-    let message = bytes.concat();
-    ipc::decode(&message.into(), &columns, MAX_RAW)
-        .map_err(|e| ReadError::damaged(&object_path(root, shard, seq), Damaged(e.to_string())))
+    let damaged =
+        |e: ipc::IpcError| ReadError::damaged(&object_path(root, shard, seq), Damaged(e.to_string()));
+    let message = match bytes.as_slice() {
+        [whole] => plain(chunk, whole).map_err(damaged)?,
+        several => several.concat().into(),
+    };
+    ipc::decode(&message, &columns, MAX_RAW).map_err(damaged)
+}
+
+/// A chunk that is read as a whole, as a message.
+fn plain(chunk: &Chunk, stored: &Bytes) -> Result<Bytes, ipc::IpcError> {
+    match chunk.codec() {
+        Some(codec) => ipc::expand_small(stored, codec, chunk.raw_len as usize),
+        None => Ok(stored.clone()),
+    }
 }
 
 /// What must be read of an object for these columns of a chunk.
