@@ -90,7 +90,7 @@ pub async fn append(
     let format = format_of(&parts.headers)?;
     let mark = stamp::Mark::of(&parts.headers)?;
     let (bytes, _share) = take_body(&gateway, &parts.headers, body).await?;
-    let fingerprint = stamp::fingerprint("append", on_error, &bytes);
+    let stamp = mark.map(|mark| mark.stamp(stamp::fingerprint("append", on_error, &bytes)));
     let (decoded, bytes) = decode(&gateway, &table, format, bytes).await?;
     let decoding = began.elapsed();
 
@@ -98,7 +98,7 @@ pub async fn append(
         return Err(rows_rejected(&decoded));
     }
     let request = Decided { table, decoded, body: bytes, format, on_error, request_id: request_id.clone() };
-    let (rows, rejects, written) = request.write(&gateway, mark.map(|mark| mark.stamp(fingerprint))).await?;
+    let (rows, rejects, written) = request.write(&gateway, stamp).await?;
     Ok(answer(request_id, rows, rejects, written, decoding))
 }
 
