@@ -12,8 +12,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use foyer::{Cache, CacheBuilder};
 use futures::future::try_join_all;
+use object_store::ObjectStore;
 use object_store::path::Path;
-use object_store::{ObjectStore, ObjectStoreExt};
 use wadi_model::{LogSeq, ShardId};
 
 use crate::container::Damaged;
@@ -89,7 +89,7 @@ impl SegmentCache {
         for (range, _) in &requests {
             metrics.log_gets.inc();
             metrics.log_get_bytes.inc_by(range.end - range.start);
-            gets.push(objects.get_range(&path, range.clone()));
+            gets.push(get(objects.as_ref(), &path, range));
         }
         let answers =
             try_join_all(gets).await.map_err(|source| ReadError::Store { path: path.clone(), source })?;
@@ -117,6 +117,12 @@ impl SegmentCache {
         }
         Ok(found.into_iter().flatten().collect())
     }
+}
+
+/// One range of an object. The call for several ranges, as a local store then opens and reads the file in one go.
+async fn get(store: &dyn ObjectStore, path: &Path, range: &Range<u64>) -> object_store::Result<Bytes> {
+    let answers = store.get_ranges(path, std::slice::from_ref(range)).await?;
+    Ok(answers.into_iter().next().unwrap_or_default())
 }
 
 /// The requests for the missing segments: each a range, and which segments lie in it.

@@ -1,15 +1,17 @@
 //! `GET …/log`: one bucket's rows from an offset on.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 
 use axum::body::Body;
 use axum::extract::State;
 use axum::response::Response;
 use bytes::Bytes;
+use futures::stream;
 use http::{HeaderMap, HeaderValue, header};
 use tokio::time::Instant;
 use wadi_model::{ErrorKind, Offset, Table};
-use wadi_store::shard::{LogAnswer, LogRead, LogReadError, Shard};
+use wadi_store::shard::{LogAnswer, LogRead, LogReadError, Piece, Shard};
 
 use crate::app::Gateway;
 use crate::body::AnswerFormat;
@@ -18,7 +20,7 @@ use crate::problem::Problem;
 use crate::request::{Parameters, TablePath};
 use crate::rows::{Selection, Writer};
 
-/// Rows of one answer, if the client does not say.
+/// Rows of an answer in text, if the client does not say. Answers in Arrow are as long as their bytes allow.
 const MAX_ROWS: u64 = 100_000;
 
 /// Most rows of one answer.
@@ -88,20 +90,28 @@ pub async fn log(
     let offset = Offset(parameters.number("offset", 0, u64::MAX)?);
     let most = gateway.limits().read_bytes as u64;
     let max_bytes = parameters.number("max_bytes", most, most)?.max(1) as usize;
-    let max_rows = parameters.number("max_rows", MAX_ROWS, MOST_ROWS)?.max(1) as usize;
+    let default_rows = if format == AnswerFormat::ArrowStream { MOST_ROWS } else { MAX_ROWS };
+    let max_rows = parameters.number("max_rows", default_rows, MOST_ROWS)?.max(1) as usize;
     let wait = parameters.number("wait_ms", 0, gateway.limits().wait.as_millis() as u64)?;
     parameters.finish()?;
 
     let read = Read { table: &table, selection: &selection, place: &place, until: None, max_bytes, max_rows };
     let answer =
         read.wait_for(&gateway, offset, Instant::now() + std::time::Duration::from_millis(wait)).await?;
-    let cpu = gateway.host().context().cpu.clone();
     let (schema, more) = (selection.schema.clone(), ends(&answer));
-    let body = cpu.run(move || encode(format, &schema, &answer)).await;
-    let body =
-        body.unwrap_or_else(|| Err(Problem::new(ErrorKind::Internal, "internal", "writing rows panicked")))?;
-    let mut response = Response::new(Body::from(body));
+    let body = if format == AnswerFormat::ArrowStream && answer.pieces.iter().all(Piece::is_stored) {
+        // Bytes pass through as they are; handing them to another thread would be all the work there is.
+        encode(format, &schema, &answer)
+    } else {
+        let cpu = gateway.host().context().cpu.clone();
+        let panicked = || Err(Problem::new(ErrorKind::Internal, "internal", "writing rows panicked"));
+        cpu.run(move || encode(format, &schema, &answer)).await.unwrap_or_else(panicked)
+    }?;
+    let length: usize = body.iter().map(Bytes::len).sum();
+    let mut response =
+        Response::new(Body::from_stream(stream::iter(body.into_iter().map(Ok::<_, Infallible>))));
     let headers = response.headers_mut();
+    headers.insert(header::CONTENT_LENGTH, HeaderValue::from(length));
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(format.content_type()));
     let names = ["wadi-next-offset", "wadi-high-watermark", "wadi-log-start"];
     for (name, (_, value)) in names.into_iter().zip(more) {
@@ -119,18 +129,20 @@ fn ends(answer: &LogAnswer) -> [(&'static str, u64); 3] {
     ]
 }
 
+/// The answer's bytes, in pieces that are sent one after the other.
 fn encode(
     format: AnswerFormat,
     schema: &arrow::datatypes::SchemaRef,
     answer: &LogAnswer,
-) -> Result<Bytes, Problem> {
+) -> Result<Vec<Bytes>, Problem> {
     let mut writer = Writer::new(format, schema);
-    let mut body = writer.begin()?.to_vec();
+    let mut body = Vec::with_capacity(answer.pieces.len() + 2);
+    body.push(writer.begin()?);
     for piece in &answer.pieces {
-        body.extend_from_slice(&writer.piece(piece)?);
+        body.push(writer.piece(piece)?);
     }
-    body.extend_from_slice(&writer.end(&ends(answer)));
-    Ok(body.into())
+    body.push(writer.end(&ends(answer)));
+    Ok(body)
 }
 
 /// Reads of one bucket.

@@ -159,8 +159,8 @@ impl Received {
     async fn write_all(self, gateway: &Gateway, rows: Sorted) -> Result<Response, Problem> {
         let Sorted { decoded, keyed, grouping } = rows;
         let decoding = self.began.elapsed();
-        let fingerprint = stamp::fingerprint(&self.intent, self.on_error, &self.body);
-        let stamp: Option<Stamp> = self.mark.map(|mark| mark.stamp(fingerprint));
+        let fingerprint = || stamp::fingerprint(&self.intent, self.on_error, &self.body);
+        let stamp: Option<Stamp> = self.mark.map(|mark| mark.stamp(fingerprint()));
         let with_rejects = self.on_error == OnError::Dlq && !decoded.rejects.is_empty();
         if with_rejects {
             let (body, format, request_id) = (&self.body, self.format, self.request_id.as_str());

@@ -1,6 +1,6 @@
 //! Compression of single buffers. The contexts live as long as one message.
 
-use std::io::{Cursor, Read, Write};
+use std::io::{BufRead, Cursor, Write};
 
 use arrow::buffer::Buffer;
 use arrow_ipc::CompressionType;
@@ -198,8 +198,18 @@ impl Decompressor {
 }
 
 fn decompress_lz4(frame: &[u8], length: usize) -> std::io::Result<Vec<u8>> {
+    let mut decoder = lz4_flex::frame::FrameDecoder::new(frame);
     let mut plain = Vec::with_capacity(length);
-    let more = (length as u64).saturating_add(1);
-    lz4_flex::frame::FrameDecoder::new(frame).take(more).read_to_end(&mut plain)?;
-    Ok(plain)
+    loop {
+        // One byte too many says as much as all that follow.
+        let room = length.saturating_add(1) - plain.len();
+        let part = decoder.fill_buf()?;
+        let part = &part[..part.len().min(room)];
+        if part.is_empty() {
+            return Ok(plain);
+        }
+        plain.extend_from_slice(part);
+        let taken = part.len();
+        decoder.consume(taken);
+    }
 }

@@ -76,6 +76,11 @@ pub enum Piece {
 }
 
 impl Piece {
+    /// Whether its bytes are as they were stored.
+    pub fn is_stored(&self) -> bool {
+        matches!(self, Piece::Message { .. })
+    }
+
     /// Its rows.
     pub fn rows(&self) -> usize {
         match self {
