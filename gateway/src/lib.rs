@@ -13,6 +13,7 @@ pub mod problem;
 pub mod request;
 pub mod rows;
 pub mod server;
+mod stall;
 pub mod write;
 
 pub use app::Gateway;

@@ -30,7 +30,7 @@ pub struct Scene {
     /// The gateways.
     pub gateways: Vec<Gateway>,
     /// The tables that are written to.
-    pub tables: BTreeMap<wadi_model::TableId, Table>,
+    pub tables: BTreeMap<wadi_model::TableId, Arc<Table>>,
     /// All buckets of them.
     pub buckets: Vec<Bucket>,
     /// Number of shards.
@@ -49,7 +49,7 @@ pub struct Scene {
 
 impl Scene {
     /// The table of a bucket. All buckets are of known tables.
-    pub fn table(&self, bucket: &Bucket) -> &Table {
+    pub fn table(&self, bucket: &Bucket) -> &Arc<Table> {
         &self.tables[&bucket.table]
     }
 

@@ -116,6 +116,7 @@ async fn ground(dice: &Dice, trace: Trace) -> Result<Ground, String> {
         group_interval: dice.millis(50..1500),
         memtable_objects: dice.pick(4..200),
         memtable_interval: dice.millis(1_000..20_000),
+        memtable_bytes: *dice.one_of(&[10 << 10, 512 << 20]),
         ..Settings::default()
     };
     settings.validate().map_err(|e| e.to_string())?;
@@ -143,7 +144,7 @@ fn scene(dice: &Dice, ground: &Ground) -> Result<Scene, String> {
         let name = format!("a.t{number}").parse::<TableName>().map_err(|e| e.to_string())?;
         let table = Table::create(TableId(number), name, &spec, 0).map_err(|e| e.to_string())?;
         buckets.extend((0..table.buckets).map(|b| table.bucket(b)));
-        tables.insert(table.id, table);
+        tables.insert(table.id, Arc::new(table));
     }
     let gateway = |n: u64| Gateway::new(ground.clone(), n as usize, dice.pick(0..4000) as i64 - 2000);
     let gateways: Vec<Gateway> = (0..dice.pick(2..4)).map(gateway).collect();

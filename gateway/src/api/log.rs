@@ -1,5 +1,7 @@
 //! `GET …/log`: one bucket's rows from an offset on.
 
+use std::sync::Arc;
+
 use axum::body::Body;
 use axum::extract::State;
 use axum::response::Response;
@@ -82,7 +84,7 @@ pub async fn log(
         read.wait_for(&gateway, offset, Instant::now() + std::time::Duration::from_millis(wait)).await?;
     let cpu = gateway.host().context().cpu.clone();
     let (schema, more) = (selection.schema.clone(), ends(&answer));
-    let body = cpu.run(move || encode(format, &schema, &answer)).await;
+    let body = cpu.run(move || encode(format, &schema, answer)).await;
     let body =
         body.unwrap_or_else(|| Err(Problem::new(ErrorKind::Internal, "internal", "writing rows panicked")))?;
     let mut response = Response::new(Body::from(body));
@@ -107,20 +109,20 @@ fn ends(answer: &LogAnswer) -> [(&'static str, u64); 3] {
 fn encode(
     format: AnswerFormat,
     schema: &arrow::datatypes::SchemaRef,
-    answer: &LogAnswer,
+    answer: LogAnswer,
 ) -> Result<Bytes, Problem> {
     let mut writer = Writer::new(format, schema);
     let mut body = writer.begin()?.to_vec();
     for piece in &answer.pieces {
         body.extend_from_slice(&writer.piece(piece)?);
     }
-    body.extend_from_slice(&writer.end(&ends(answer)));
-    Ok(body.into())
+    body.extend_from_slice(&writer.end(&ends(&answer)));
+    Ok(answer.share.hold(body.into()))
 }
 
 /// Reads of one bucket.
 pub(super) struct Read<'a> {
-    pub table: &'a Table,
+    pub table: &'a Arc<Table>,
     pub selection: &'a Selection,
     pub bucket: u32,
     pub until: Option<Offset>,
@@ -174,8 +176,8 @@ impl Read<'_> {
             if offset < answer.bounds.high_watermark {
                 continue;
             }
-            // Our own handle would keep the channel open.
-            drop(shard);
+            // Our own handle would keep the channel open, and the answer its share of the read budget.
+            drop((shard, answer));
             // A closed channel means that the shard has ended; the next round finds its successor.
             let _ = tokio::time::timeout_at(deadline, changes.changed()).await;
         }

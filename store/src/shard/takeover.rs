@@ -266,15 +266,16 @@ async fn replay(
 ) -> Result<(Shared, Start), TakeoverError> {
     check_applied(db, durable, claim).await?;
     let mut watermarks = load_watermarks(db).await?;
-    let mut applied = durable;
+    let (mut applied, mut replayed_bytes) = (durable, 0);
     let objects: Vec<LogObject> = scan.objects.into_iter().filter(|o| o.header.seq > durable).collect();
     for objects in objects.chunks(context.settings.group_objects) {
-        applied = replay_group(context, db, objects, &mut watermarks).await?;
+        let (seq, bytes) = replay_group(context, db, objects, &mut watermarks).await?;
+        (applied, replayed_bytes) = (seq, replayed_bytes + bytes);
     }
     let next_offsets: BTreeMap<Bucket, Offset> =
         watermarks.iter().map(|(b, w)| (*b, Offset(w.high))).collect();
-    let start =
-        Start { next_seq: scan.fence.next(), applied, flushed: durable, time: scan.time, next_offsets };
+    let (next_seq, flushed, time) = (scan.fence.next(), durable, scan.time);
+    let start = Start { next_seq, applied, flushed, replayed_bytes, time, next_offsets };
     let shared = Shared {
         context: context.clone(),
         claim: claim.clone(),
@@ -318,7 +319,7 @@ async fn replay_group(
     db: &Db,
     objects: &[LogObject],
     watermarks: &mut BTreeMap<Bucket, Watermark>,
-) -> Result<LogSeq, TakeoverError> {
+) -> Result<(LogSeq, usize), TakeoverError> {
     let mut group = Group::new();
     let mut producers: BTreeMap<ProducerKey, ProducerEntry> = BTreeMap::new();
     for object in objects {
@@ -349,9 +350,10 @@ async fn replay_group(
         group.add(&object.header, &object.footer, object.footer_bytes.clone(), start);
     }
     let lifetimes = Lifetimes { producer: context.settings.producer_ttl, key: context.settings.key_ttl };
+    let bytes = group.bytes();
     let Some((write, seq)) = group.into_write(producers.into_iter().collect(), lifetimes) else {
         return Err(TakeoverError::Damaged("nothing to replay, not even our own fence".into()));
     };
     database::write(db, write, seq).await?;
-    Ok(seq)
+    Ok((seq, bytes))
 }

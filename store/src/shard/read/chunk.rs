@@ -8,8 +8,8 @@ use arrow::compute::{filter_record_batch, prep_null_mask_filter};
 use bytes::Bytes;
 use wadi_model::batch::{ReadAs, read_as};
 use wadi_model::ipc::{self, Layout};
-use wadi_model::predicate::ColumnStatistics;
-use wadi_model::{LogSeq, Offset, Schema};
+use wadi_model::predicate::{ColumnStatistics, Predicate};
+use wadi_model::{LogSeq, Offset, Schema, Table};
 
 use super::super::Shared;
 use super::system::SystemColumns;
@@ -20,13 +20,38 @@ use crate::segments::Segment;
 /// A chunk's message may grow to this when it is decompressed; nothing that was written is larger.
 const MAX_RAW: u64 = 512 << 20;
 
+/// What is asked of every chunk, on its own so that it can go to the CPU pool.
+pub(super) struct Wanted {
+    table: Arc<Table>,
+    filter: Option<Arc<Predicate>>,
+    system: Vec<String>,
+    offset: Offset,
+    until: Option<Offset>,
+    max_rows: usize,
+}
+
+impl Wanted {
+    pub(super) fn new(request: &LogRead<'_>) -> Wanted {
+        Wanted {
+            table: request.table.clone(),
+            filter: request.filter.cloned(),
+            system: request.system.clone(),
+            offset: request.offset,
+            until: request.until,
+            max_rows: request.max_rows,
+        }
+    }
+}
+
 /// Rows of one chunk, and with a filter which of the chunk's rows they are.
 pub(super) struct Got {
     pub piece: Piece,
     pub matching: Option<BooleanArray>,
 }
+
 /// A chunk that is to be read.
 pub(super) struct ChunkPlan {
+    wanted: Arc<Wanted>,
     seq: LogSeq,
     footer: Arc<Footer>,
     position: usize,
@@ -39,6 +64,7 @@ pub(super) struct ChunkPlan {
 impl ChunkPlan {
     pub(super) fn new(
         request: &LogRead<'_>,
+        wanted: &Arc<Wanted>,
         seq: LogSeq,
         footer: Arc<Footer>,
         position: usize,
@@ -54,6 +80,7 @@ impl ChunkPlan {
         let mut sources: BTreeSet<usize> = read_as_wanted.sources().iter().copied().collect();
         sources.extend(filter_as.iter().flat_map(|f| f.sources().iter().copied()));
         ChunkPlan {
+            wanted: wanted.clone(),
             seq,
             footer,
             position,
@@ -123,11 +150,8 @@ impl ChunkPlan {
         std::iter::once(head).chain(self.sources.iter().filter_map(column)).collect()
     }
 
-    pub(super) async fn read(
-        &self,
-        shared: &Shared,
-        request: &LogRead<'_>,
-    ) -> Result<Option<Got>, LogReadError> {
+    /// Gets the chunk's bytes, from the tail in memory or through the cache.
+    pub(super) async fn fetch(self: Arc<Self>, shared: &Shared) -> Result<Fetched, LogReadError> {
         let segments = self.segments();
         let bytes = match shared.view.object(self.seq).and_then(|(_, chunks)| chunks) {
             Some(chunks) => self.cut_from_tail(&chunks[self.position], &segments),
@@ -140,18 +164,24 @@ impl ChunkPlan {
                     .await?
             }
         };
-        let whole = self.first(request.offset) == self.chunk().first()
-            && request.until.is_none_or(|until| self.chunk().end() <= until);
+        Ok(Fetched { plan: self, bytes })
+    }
+
+    /// Makes rows of the chunk's bytes.
+    fn rows(&self, bytes: Vec<Bytes>) -> Result<Option<Got>, LogReadError> {
+        let wanted = self.wanted.as_ref();
+        let whole = self.first(wanted.offset) == self.chunk().first()
+            && wanted.until.is_none_or(|until| self.chunk().end() <= until);
         let as_stored = self.read_as.is_identity() && self.read_as.sources() == self.sources.as_slice();
-        if whole && as_stored && request.filter.is_none() && request.system.is_empty() {
+        if whole && as_stored && wanted.filter.is_none() && wanted.system.is_empty() {
             let rows = self.chunk().rows;
-            if rows as usize <= request.max_rows {
+            if rows as usize <= wanted.max_rows {
                 let piece = Piece::Message { message: self.message(bytes)?, rows };
                 return Ok(Some(Got { piece, matching: None }));
             }
         }
         let chunk = self.decode(bytes)?;
-        self.select(chunk, request)
+        self.select(chunk)
     }
 
     fn cut_from_tail(&self, chunk: &Bytes, segments: &[Segment]) -> Vec<Bytes> {
@@ -194,10 +224,11 @@ impl ChunkPlan {
     }
 
     /// Filters, orders and converts what was decoded, and adds the system columns.
-    fn select(&self, chunk: RecordBatch, request: &LogRead<'_>) -> Result<Option<Got>, LogReadError> {
-        let first = self.first(request.offset);
+    fn select(&self, chunk: RecordBatch) -> Result<Option<Got>, LogReadError> {
+        let wanted = self.wanted.as_ref();
+        let first = self.first(wanted.offset);
         let skip = (first.0 - self.chunk().base_offset) as usize;
-        let end = request.until.map_or(self.chunk().end(), |until| self.chunk().end().min(until));
+        let end = wanted.until.map_or(self.chunk().end(), |until| self.chunk().end().min(until));
         let chunk = chunk.slice(skip, (end.0 - first.0) as usize);
         let sources = |read: &ReadAs| -> Result<RecordBatch, LogReadError> {
             let place =
@@ -206,12 +237,12 @@ impl ChunkPlan {
             read.apply(&chunk.project(&places).map_err(internal)?).map_err(internal)
         };
         let mut rows = sources(&self.read_as)?;
-        if !request.system.is_empty() {
-            let system = SystemColumns { chunk: self.chunk(), first, table: request.table };
-            rows = system.append(rows, &request.system).map_err(internal)?;
+        if !wanted.system.is_empty() {
+            let system = SystemColumns { chunk: self.chunk(), first, table: &wanted.table };
+            rows = system.append(rows, &wanted.system).map_err(internal)?;
         }
         let mut matching = None;
-        if let (Some(filter), Some(filter_as)) = (request.filter, &self.filter_as) {
+        if let (Some(filter), Some(filter_as)) = (&wanted.filter, &self.filter_as) {
             let mask = filter.evaluate(&sources(filter_as)?).map_err(internal)?;
             // A row whose condition is null does not match.
             let mask = if mask.null_count() > 0 { prep_null_mask_filter(&mask) } else { mask };
@@ -219,5 +250,18 @@ impl ChunkPlan {
             matching = Some(mask);
         }
         Ok((rows.num_rows() > 0).then_some(Got { piece: Piece::Batch(rows), matching }))
+    }
+}
+
+/// A chunk's bytes.
+pub(super) struct Fetched {
+    plan: Arc<ChunkPlan>,
+    bytes: Vec<Bytes>,
+}
+
+impl Fetched {
+    /// Makes rows of them. CPU work.
+    pub(super) fn rows(self) -> Result<Option<Got>, LogReadError> {
+        self.plan.rows(self.bytes)
     }
 }

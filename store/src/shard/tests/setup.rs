@@ -17,6 +17,8 @@ use wadi_model::{ShardId, Table, TableId, TableSpec, ipc};
 use super::*;
 use crate::cluster::Cluster;
 use crate::context::Memory;
+use crate::database::MEMTABLE_BYTES;
+use crate::memtables::Memtables;
 use crate::metrics::StoreMetrics;
 use crate::segments::SegmentCache;
 use crate::settings::Settings;
@@ -24,7 +26,7 @@ use crate::task::Cpu;
 
 pub(super) struct World {
     pub context: Context,
-    pub table: Table,
+    pub table: Arc<Table>,
     pub meta: Arc<dyn MetaStore>,
     clock: Arc<AtomicI64>,
     claims: AtomicU64,
@@ -65,6 +67,7 @@ impl World {
             cpu: Cpu::inline(),
             memory: Memory::new(settings.unflushed_bytes),
             reads: Memory::new(64 << 20),
+            memtables: Memtables::new(settings.memtable_bytes, MEMTABLE_BYTES),
             segments: SegmentCache::new(64 << 20),
             block_cache: None,
             metrics: StoreMetrics::new(&mut Registry::default()),
@@ -73,7 +76,13 @@ impl World {
         };
         let spec = TableSpec::log("t", &[("id", "bigint"), ("n", "int"), ("name", "string")]);
         let table = Table::create(TableId(1), "a.t".parse().unwrap(), &spec, 0).unwrap();
-        World { context, table, meta: Arc::new(MemoryStore::new()), clock, claims: AtomicU64::new(1) }
+        World {
+            context,
+            table: Arc::new(table),
+            meta: Arc::new(MemoryStore::new()),
+            clock,
+            claims: AtomicU64::new(1),
+        }
     }
 
     pub(super) fn set_time(&self, millis: i64) {
