@@ -63,6 +63,8 @@ pub(crate) struct ServerConfig {
     pub(crate) memory_unacked: ByteSize,
     pub(crate) memory_block_cache: ByteSize,
     pub(crate) memory_tail: ByteSize,
+    pub(crate) cache_dir: Option<PathBuf>,
+    pub(crate) cache_disk_bytes: ByteSize,
     #[serde(with = "humantime_serde")]
     pub(crate) linger: Option<Duration>,
     #[serde(with = "humantime_serde")]
@@ -137,6 +139,15 @@ pub(crate) struct ServerFlags {
     #[arg(long, env = "WADI_MEMORY_TAIL", value_name = "SIZE")]
     #[serde(skip_serializing_if = "Option::is_none")]
     memory_tail: Option<ByteSize>,
+    /// A directory on a local disk that caches what was read from S3, across restarts [default: none, memory alone]. It
+    /// may be lost at any time.
+    #[arg(long, env = "WADI_CACHE_DIR", value_name = "DIR")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cache_dir: Option<PathBuf>,
+    /// Space for --cache-dir, reserved at the start [default: 10GiB].
+    #[arg(long, env = "WADI_CACHE_DISK_BYTES", value_name = "SIZE")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cache_disk_bytes: Option<ByteSize>,
     /// Least time between two writes of a busy shard [default: 50ms, 5ms on a local directory]. Longer means fewer requests to pay for, and
     /// later acks.
     #[arg(long, env = "WADI_LINGER", value_name = "TIME", value_parser = humantime::parse_duration)]
@@ -210,6 +221,8 @@ impl ServerConfig {
             memory_unacked: ByteSize::mib(if dev { 128 } else { 256 }),
             memory_block_cache: memory(256),
             memory_tail: memory(256),
+            cache_dir: None,
+            cache_disk_bytes: ByteSize::mib(10 << 10),
             linger: None,
             lease_ttl: Duration::from_secs(10),
             auto_partition_check_interval: Duration::from_secs(600),

@@ -15,6 +15,7 @@ pub mod problem;
 pub mod request;
 pub mod rows;
 pub mod server;
+mod stall;
 pub mod targets;
 pub mod write;
 

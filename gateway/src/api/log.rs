@@ -101,11 +101,11 @@ pub async fn log(
     let (schema, more) = (selection.schema.clone(), ends(&answer));
     let body = if format == AnswerFormat::ArrowStream && answer.pieces.iter().all(Piece::is_stored) {
         // Bytes pass through as they are; handing them to another thread would be all the work there is.
-        encode(format, &schema, &answer)
+        encode(format, &schema, answer)
     } else {
         let cpu = gateway.host().context().cpu.clone();
         let panicked = || Err(Problem::new(ErrorKind::Internal, "internal", "writing rows panicked"));
-        cpu.run(move || encode(format, &schema, &answer)).await.unwrap_or_else(panicked)
+        cpu.run(move || encode(format, &schema, answer)).await.unwrap_or_else(panicked)
     }?;
     let length: usize = body.iter().map(Bytes::len).sum();
     let mut response =
@@ -133,7 +133,7 @@ fn ends(answer: &LogAnswer) -> [(&'static str, u64); 3] {
 fn encode(
     format: AnswerFormat,
     schema: &arrow::datatypes::SchemaRef,
-    answer: &LogAnswer,
+    answer: LogAnswer,
 ) -> Result<Vec<Bytes>, Problem> {
     let mut writer = Writer::new(format, schema);
     let mut body = Vec::with_capacity(answer.pieces.len() + 2);
@@ -141,13 +141,13 @@ fn encode(
     for piece in &answer.pieces {
         body.push(writer.piece(piece)?);
     }
-    body.push(writer.end(&ends(answer)));
-    Ok(body)
+    body.push(writer.end(&ends(&answer)));
+    Ok(body.into_iter().map(|bytes| answer.share.hold(bytes)).collect())
 }
 
 /// Reads of one bucket.
 pub(super) struct Read<'a> {
-    pub table: &'a Table,
+    pub table: &'a Arc<Table>,
     pub selection: &'a Selection,
     pub place: &'a Place,
     pub until: Option<Offset>,
@@ -202,8 +202,8 @@ impl Read<'_> {
             if offset < answer.bounds.high_watermark {
                 continue;
             }
-            // Our own handle would keep the channel open.
-            drop(shard);
+            // Our own handle would keep the channel open, and the answer its share of the read budget.
+            drop((shard, answer));
             // A closed channel means that the shard has ended; the next round finds its successor.
             let _ = tokio::time::timeout_at(deadline, changes.changed()).await;
         }

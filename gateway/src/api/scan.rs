@@ -14,7 +14,7 @@ use bytes::Bytes;
 use futures::Stream;
 use http::{HeaderMap, HeaderValue, header};
 use wadi_model::{Offset, Table};
-use wadi_store::shard::{Bounds, LogReadError, Piece};
+use wadi_store::shard::{Bounds, LogAnswer, LogReadError};
 
 use super::log::{AGAIN, Read, answer_format};
 use crate::app::Gateway;
@@ -101,17 +101,21 @@ impl BrokenOff {
 impl Rows {
     fn stream(self) -> impl Stream<Item = Result<Bytes, BrokenOff>> + Send + 'static {
         try_stream! {
+            let cpu = self.gateway.host().context().cpu.clone();
             let mut writer = Writer::new(self.format, &self.selection.schema);
             yield writer.begin().map_err(BrokenOff::of)?;
             let mut left = self.limit;
             for (place, bounds) in &self.ends {
                 let mut offset = bounds.log_start;
                 while left > 0 && offset < bounds.high_watermark {
-                    let (pieces, next) = self.step(place, offset, bounds.high_watermark, left).await.map_err(BrokenOff::of)?;
-                    offset = next;
+                    let answer = self.step(place, offset, bounds.high_watermark, left).await.map_err(BrokenOff::of)?;
+                    let LogAnswer { pieces, share, next_offset, .. } = answer;
+                    offset = next_offset;
                     left -= pieces.iter().map(|p| p.rows() as u64).sum::<u64>();
-                    for piece in &pieces {
-                        yield writer.piece(piece).map_err(BrokenOff::of)?;
+                    for piece in pieces {
+                        let bytes;
+                        (writer, bytes) = writer.send(&cpu, piece, share.clone()).await.map_err(BrokenOff::of)?;
+                        yield bytes;
                     }
                 }
             }
@@ -126,19 +130,21 @@ impl Rows {
         offset: Offset,
         end: Offset,
         left: u64,
-    ) -> Result<(Vec<Piece>, Offset), Problem> {
+    ) -> Result<LogAnswer, Problem> {
         let max_rows = usize::try_from(left).unwrap_or(usize::MAX);
-        let (table, selection) = (self.table.as_ref(), &self.selection);
+        let (table, selection) = (&self.table, &self.selection);
         let read = Read { table, selection, place, until: Some(end), max_bytes: STEP_BYTES, max_rows };
         let mut tries = 0;
         loop {
             let shard = self.gateway.host().shard_of(&place.bucket, self.gateway.limits().patience).await?;
             match read.once(&shard, offset).await {
-                Ok(answer) => return Ok((answer.pieces, answer.next_offset)),
+                Ok(answer) => return Ok(answer),
                 Err(LogReadError::NotOwned) if tries < 500 => {
                     tries += 1;
                     tokio::time::sleep(AGAIN).await;
                 }
+                // It has waited a while already.
+                Err(LogReadError::Overloaded) if tries < 500 => tries += 100,
                 Err(error) => return Err(error.into()),
             }
         }

@@ -20,12 +20,11 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 use wadi_meta::Revision;
 use wadi_model::{LogSeq, Table};
-use wadi_store::shard::{LogReadError, Piece};
+use wadi_store::shard::{LogAnswer, LogReadError};
 
 use super::log::{AGAIN, Read, answer_format};
 use crate::app::Gateway;
 use crate::body::AnswerFormat;
-use crate::body::write::JsonRows;
 use crate::problem::Problem;
 use crate::request::{Parameters, TablePath};
 use crate::rows::{Selection, Writer};
@@ -112,6 +111,7 @@ enum End {
 impl Rows {
     fn stream(mut self) -> impl Stream<Item = Result<Bytes, End>> + Send + 'static {
         stream! {
+            let cpu = self.gateway.host().context().cpu.clone();
             let mut writer = Writer::new(self.format, &self.selection.schema);
             match writer.begin() {
                 Ok(head) => yield Ok(head),
@@ -147,10 +147,18 @@ impl Rows {
                             }
                             behind |= round.behind;
                             waiting.extend(round.changes);
-                            for piece in &round.pieces {
-                                yield self.write(&mut writer, piece).map_err(End::Failed);
+                            let Some(LogAnswer { pieces, share, .. }) = round.answer else { continue };
+                            let found = !pieces.is_empty();
+                            for piece in pieces {
+                                match writer.send(&cpu, piece, share.clone()).await {
+                                    Ok((next, bytes)) => {
+                                        writer = next;
+                                        yield Ok(bytes);
+                                    }
+                                    Err(problem) => return yield Err(End::Failed(problem)),
+                                }
                             }
-                            if !round.pieces.is_empty() && self.format == AnswerFormat::EventStream {
+                            if found && self.format == AnswerFormat::EventStream {
                                 yield Ok(self.cursor_event());
                             }
                         }
@@ -193,10 +201,10 @@ impl Rows {
             Ok(answer) => {
                 self.follow.advance(index, answer.next_offset);
                 let behind = answer.next_offset < answer.bounds.high_watermark;
-                Ok(Round { pieces: answer.pieces, behind, changed: false, changes: Some(changes) })
+                Ok(Round { answer: Some(answer), behind, changed: false, changes: Some(changes) })
             }
-            // The shard has moved, or rows of a later schema version have come: look again.
-            Err(LogReadError::NotOwned | LogReadError::Unavailable(_)) => {
+            // The shard has moved, rows of a later schema version have come, or memory is short: look again.
+            Err(LogReadError::NotOwned | LogReadError::Unavailable(_) | LogReadError::Overloaded) => {
                 tokio::time::sleep(Duration::from_millis(50)).await;
                 let changed = self.refresh_columns()?;
                 Ok(Round { behind: true, changed, ..Round::default() })
@@ -229,25 +237,11 @@ impl Rows {
         (self.table, self.selection) = (now, selection);
         Ok(!same)
     }
-
-    fn write(&self, writer: &mut Writer, piece: &Piece) -> Result<Bytes, Problem> {
-        if self.format != AnswerFormat::EventStream {
-            return writer.piece(piece);
-        }
-        let rows = JsonRows::new(&writer.batch(piece)?)?;
-        let mut out = Vec::new();
-        for row in 0..rows.len() {
-            out.extend_from_slice(b"data: ");
-            rows.write_row(row, &mut out);
-            out.extend_from_slice(b"\n\n");
-        }
-        Ok(out.into())
-    }
 }
 
 #[derive(Default)]
 struct Round {
-    pieces: Vec<Piece>,
+    answer: Option<LogAnswer>,
     /// Whether the bucket has more.
     behind: bool,
     /// Whether the next rows have other columns than those before.

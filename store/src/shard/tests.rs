@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use arrow::array::{AsArray, Int64Array, RecordBatch};
 use arrow::datatypes::Int64Type;
+use bytes::Bytes;
 use wadi_model::options::LogCompression;
 use wadi_model::predicate::Predicate;
 use wadi_model::{Bucket, Offset, ShardId};
@@ -201,8 +202,9 @@ async fn filters_and_columns_give_the_same_rows_everywhere() {
     for i in 0..10 {
         shard.append(world.part(0, i * 10_000..(i + 1) * 10_000)).await.unwrap();
     }
-    let filter =
-        Predicate::parse("id >= 41000 and id < 43000 or id = 7", world.table.schema().arrow()).unwrap();
+    let filter = Arc::new(
+        Predicate::parse("id >= 41000 and id < 43000 or id = 7", world.table.schema().arrow()).unwrap(),
+    );
     let mut expected = vec![7];
     expected.extend(41_000..43_000);
     let next = world.open().await;
@@ -267,6 +269,29 @@ async fn system_columns_tell_where_rows_stand() {
     assert_eq!(batch.num_columns(), 4);
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_read_holds_its_memory_until_its_bytes_are_gone() {
+    let mut world = World::with(|settings| settings.tail_bytes = 0);
+    world.context.reads = crate::context::Memory::new(1 << 20);
+    let shard = world.open().await;
+    shard.append(world.part(0, 0..200_000)).await.unwrap();
+    let reads = world.context.reads.clone();
+    let answer = shard.read(&world.request(0, Offset(0))).await.unwrap();
+    assert_eq!(reads.used(), 1 << 20, "the whole budget, as the answer is larger");
+    let body = answer.share.hold(Bytes::from_static(b"rows"));
+    drop(answer);
+    assert_eq!(reads.used(), 1 << 20, "the body is not sent yet");
+    let refused = shard.read(&world.request(0, Offset(0))).await.unwrap_err();
+    assert!(matches!(refused, LogReadError::Overloaded), "{refused}");
+    let part_of_it = body.slice(1..2);
+    drop(body);
+    assert_eq!(reads.used(), 1 << 20, "a part of the body is not sent yet");
+    drop(part_of_it);
+    assert_eq!(reads.used(), 0);
+    assert_eq!(world.read(&shard, 0, 0).await.len(), 200_000);
+    assert_eq!(reads.used(), 0);
+}
+
 #[tokio::test]
 async fn offsets_out_of_range_say_what_is_there() {
     let world = World::new();
@@ -324,6 +349,29 @@ async fn many_objects_are_read_from_the_database_index() {
 }
 
 #[tokio::test]
+async fn what_is_too_much_in_memory_is_flushed_at_once() {
+    let flushed_to = async |memtable_bytes| {
+        let world = World::with(|settings| {
+            settings.memtable_bytes = memtable_bytes;
+            settings.group_objects = 1;
+        });
+        let shard = world.open().await;
+        shard.append(world.part(0, 0..100)).await.unwrap();
+        for _ in 0..100 {
+            let manifest = crate::database::read_manifest(&world.context, ShardId(0)).await.unwrap();
+            if manifest.last_l0_seq == LogSeq(2) {
+                assert_eq!(world.context.memtables.used(), 0);
+                return Some(manifest.last_l0_seq);
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        None
+    };
+    assert_eq!(flushed_to(1).await, Some(LogSeq(2)), "the fence and one object");
+    assert_eq!(flushed_to(1 << 20).await, None, "it waits for its interval");
+}
+
+#[tokio::test]
 async fn batches_of_an_older_schema_version_are_read_under_the_newest() {
     use wadi_model::evolve::SchemaChange;
     let mut world = World::new();
@@ -331,7 +379,7 @@ async fn batches_of_an_older_schema_version_are_read_under_the_newest() {
     shard.append(world.part(0, 0..3)).await.unwrap();
     let rename = SchemaChange::RenameColumn { from: "id".into(), to: "key".into() };
     let widen = SchemaChange::WidenColumn { name: "n".into(), data_type: "bigint".parse().unwrap() };
-    world.table = world.table.evolved(&[rename, widen]).unwrap();
+    world.table = Arc::new(world.table.evolved(&[rename, widen]).unwrap());
     let answer = shard.read(&world.request(0, Offset(0))).await.unwrap();
     let [Piece::Batch(batch)] = answer.pieces.as_slice() else { panic!("{answer:?}") };
     assert_eq!(batch.schema_ref(), world.table.schema().arrow());

@@ -19,7 +19,9 @@ use wadi_model::{SchemaId, ShardId, Table, TableId, TableSpec};
 use super::*;
 use crate::cluster::Cluster;
 use crate::context::Memory;
+use crate::database::MEMTABLE_BYTES;
 use crate::keyed::{KeyedTables, TableSource};
+use crate::memtables::Memtables;
 use crate::metrics::StoreMetrics;
 use crate::segments::SegmentCache;
 use crate::settings::Settings;
@@ -27,7 +29,7 @@ use crate::task::Cpu;
 
 pub(super) struct World {
     pub context: Context,
-    pub table: Table,
+    pub table: Arc<Table>,
     pub meta: Arc<dyn MetaStore>,
     /// The primary-key tables that replay finds.
     pub tables: Arc<Mutex<Vec<Arc<Table>>>>,
@@ -83,6 +85,7 @@ impl World {
             cpu: Cpu::inline(),
             memory: Memory::new(settings.unflushed_bytes),
             reads: Memory::new(64 << 20),
+            memtables: Memtables::new(settings.memtable_bytes, MEMTABLE_BYTES),
             segments: SegmentCache::new(64 << 20),
             block_cache: None,
             tables: KeyedTables::new(Arc::new(Fixed(tables.clone()))),
@@ -92,7 +95,14 @@ impl World {
         };
         let spec = TableSpec::log("t", &[("id", "bigint"), ("n", "int"), ("name", "string")]);
         let table = Table::create(TableId(1), "a.t".parse().unwrap(), &spec, 0).unwrap();
-        World { context, table, tables, meta: Arc::new(MemoryStore::new()), clock, claims: AtomicU64::new(1) }
+        World {
+            context,
+            tables,
+            table: Arc::new(table),
+            meta: Arc::new(MemoryStore::new()),
+            clock,
+            claims: AtomicU64::new(1),
+        }
     }
 
     pub(super) fn set_time(&self, millis: i64) {
