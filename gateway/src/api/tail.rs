@@ -141,9 +141,9 @@ impl Rows {
                     }
                     return;
                 }
-                let mut waiting = Vec::with_capacity(self.follow.len());
+                let mut waiting = Vec::with_capacity(self.follow.bucket_count());
                 let mut behind = false;
-                for index in 0..self.follow.len() {
+                for index in 0..self.follow.bucket_count() {
                     match self.round(index).await {
                         Ok(round) => {
                             if round.changed {
