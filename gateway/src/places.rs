@@ -84,7 +84,7 @@ impl Scope {
     }
 
     /// How many buckets there are.
-    pub fn len(&self) -> usize {
+    pub fn bucket_count(&self) -> usize {
         self.partitions.len() * self.table.buckets as usize
     }
 

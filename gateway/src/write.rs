@@ -38,7 +38,7 @@ pub struct WrittenRange {
 /// What became of the rows of a request.
 #[derive(Debug, Default)]
 pub struct Written {
-    /// By bucket.
+    /// By partition and bucket.
     pub offsets: Vec<WrittenRange>,
     /// Longest wait of a part for its PUT to begin.
     pub queued: Duration,
@@ -231,6 +231,7 @@ fn combine(outcomes: Vec<(Place, Result<Appended, Failed>)>) -> Result<Written, 
             }
         }
     }
+    written.offsets.sort_by(|a, b| (&a.partition, a.bucket).cmp(&(&b.partition, b.bucket)));
     let Some(worst) = failed.values().max_by_key(|f| gravity(f.fault().kind())) else { return Ok(written) };
     let fault = worst.fault();
     if fault.kind() == ErrorKind::OutcomeUnknown {

@@ -15,6 +15,7 @@ mod evolve;
 mod formats;
 mod harness;
 mod load;
+mod partitions;
 mod peers;
 mod s3;
 mod sigkill;

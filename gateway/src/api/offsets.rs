@@ -82,12 +82,12 @@ pub async fn offsets(
     parameters.finish()?;
     let table = gateway.catalog().table(&name)?;
     let scope = Scope::of(&gateway, &table, partition.as_deref())?;
-    if scope.len() > MAX_BUCKETS {
+    if scope.bucket_count() > MAX_BUCKETS {
         let detail =
             format!("one answer tells at most {MAX_BUCKETS} buckets; name a partition with \"partition\"");
         return Err(Problem::new(ErrorKind::Invalid, "too_many_buckets", detail));
     }
-    let mut offsets = Vec::with_capacity(scope.len());
+    let mut offsets = Vec::with_capacity(scope.bucket_count());
     for place in scope.places() {
         let offset = at.offset(&gateway, &place.bucket).await?;
         offsets.push(BucketOffset {

@@ -166,7 +166,7 @@ pub async fn show(
 
 async fn statistics(gateway: &Gateway, table: &Arc<Table>) -> Result<Statistics, Problem> {
     let scope = Scope::of(gateway, table, None)?;
-    let is_told = scope.len() <= TOLD_BUCKETS;
+    let is_told = scope.bucket_count() <= TOLD_BUCKETS;
     let partitions = table.is_partitioned().then(|| scope.partitions().len());
     let mut statistics = Statistics { rows: 0, partitions, buckets: Vec::new() };
     for place in scope.places() {

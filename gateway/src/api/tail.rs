@@ -102,7 +102,7 @@ struct Rows {
 /// Why a stream ends.
 #[derive(Debug, thiserror::Error)]
 enum End {
-    #[error("the table was dropped or changed so that this stream cannot go on")]
+    #[error("the table or partition was dropped or changed so that this stream cannot go on")]
     Changed,
     #[error("{0:?}")]
     Failed(Problem),
@@ -135,11 +135,15 @@ impl Rows {
                     yield Ok(self.cursor_event());
                 }
                 if self.follow.is_over() {
-                    return yield Err(End::Changed);
+                    // A stream that breaks off may lose its last event; who reads events was told, and needs no more.
+                    if self.format != AnswerFormat::EventStream {
+                        yield Err(End::Changed);
+                    }
+                    return;
                 }
-                let mut waiting = Vec::with_capacity(self.follow.len());
+                let mut waiting = Vec::with_capacity(self.follow.bucket_count());
                 let mut behind = false;
-                for index in 0..self.follow.len() {
+                for index in 0..self.follow.bucket_count() {
                     match self.round(index).await {
                         Ok(round) => {
                             if round.changed {

@@ -1,10 +1,9 @@
 //! Groups rows by partition.
 //!
-//! The values of all partition columns become comparable bytes in one step; rows that follow one another mostly have the
-//! same, so a row costs one comparison. Names are made once for each distinct value.
+//! The values of the partition columns become comparable bytes, many rows at once; rows that follow one another mostly have
+//! the same, so a row costs one comparison. Names are made once for each distinct value.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef};
 use arrow::buffer::BooleanBuffer;
@@ -58,6 +57,9 @@ pub struct Grouping {
     pub rejects: Rejects,
 }
 
+/// Rows whose values are made comparable at once.
+const STEP: usize = 8192;
+
 /// The group of rejected rows.
 const NONE: u32 = u32::MAX;
 
@@ -104,45 +106,71 @@ impl Grouping {
     }
 }
 
+/// What has been found so far.
+struct Found {
+    grouping: Grouping,
+    /// Groups by comparable bytes. Values without a name are not kept: there may be as many as rows.
+    by_values: HashMap<Box<[u8]>, u32>,
+    by_name: HashMap<String, u32>,
+}
+
+impl Found {
+    fn group(
+        &mut self,
+        values: &[u8],
+        name: impl FnOnce() -> Result<String, RowError>,
+    ) -> Result<u32, TooManyPartitions> {
+        if let Some(group) = self.by_values.get(values) {
+            return Ok(*group);
+        }
+        let Ok(name) = name() else { return Ok(NONE) };
+        let names = &mut self.grouping.names;
+        let group = *self.by_name.entry(name).or_insert_with_key(|name| {
+            names.push(name.clone());
+            names.len() as u32 - 1
+        });
+        if names.len() > MAX_PARTITIONS {
+            return Err(TooManyPartitions::Rows);
+        }
+        // The many values that are NaN have one name.
+        if self.by_values.len() <= MAX_PARTITIONS {
+            self.by_values.insert(values.into(), group);
+        }
+        Ok(group)
+    }
+}
+
 impl Key<'_> {
     fn group(&self, count: usize) -> Result<Grouping, TooManyPartitions> {
         let fields = self.columns.iter().map(|(_, array)| SortField::new(array.data_type().clone()));
         let converter = RowConverter::new(fields.collect())?;
-        let arrays: Vec<ArrayRef> = self.columns.iter().map(|(_, array)| Arc::clone(array)).collect();
-        let rows = converter.convert_columns(&arrays)?;
-        let mut grouping =
-            Grouping { names: Vec::new(), of_rows: Vec::with_capacity(count), rejects: Rejects::default() };
-        let (mut groups, mut by_name) = (HashMap::<Row<'_>, u32>::new(), HashMap::<String, u32>::new());
-        let mut last: Option<(Row<'_>, u32)> = None;
-        for row in 0..count {
-            let values = rows.row(row);
-            let group = match last {
-                Some((same, group)) if same == values => group,
-                _ => match groups.get(&values) {
-                    Some(group) => *group,
-                    None => {
-                        let group = match self.name(row) {
-                            Err(_) => NONE,
-                            Ok(name) => *by_name.entry(name.clone()).or_insert_with(|| {
-                                grouping.names.push(name);
-                                grouping.names.len() as u32 - 1
-                            }),
-                        };
-                        if grouping.names.len() > MAX_PARTITIONS {
-                            return Err(TooManyPartitions::Rows);
-                        }
-                        groups.insert(values, group);
-                        group
-                    }
-                },
-            };
-            if group == NONE {
-                grouping.rejects.add(row as u64, || self.name(row).err().unwrap_or_default());
+        let mut found = Found {
+            grouping: Grouping {
+                names: Vec::new(),
+                of_rows: Vec::with_capacity(count),
+                rejects: Rejects::default(),
+            },
+            by_values: HashMap::new(),
+            by_name: HashMap::new(),
+        };
+        // Step by step: the bytes take more room than the columns.
+        for from in (0..count).step_by(STEP) {
+            let slice = |(_, array): &(&Column, &ArrayRef)| array.slice(from, STEP.min(count - from));
+            let rows = converter.convert_columns(&self.columns.iter().map(slice).collect::<Vec<_>>())?;
+            let mut last: Option<(Row<'_>, u32)> = None;
+            for (row, values) in (from..).zip(rows.iter()) {
+                let group = match last {
+                    Some((same, group)) if same == values => group,
+                    _ => found.group(values.as_ref(), || self.name(row))?,
+                };
+                if group == NONE {
+                    found.grouping.rejects.add(row as u64, || self.name(row).err().unwrap_or_default());
+                }
+                found.grouping.of_rows.push(group);
+                last = Some((values, group));
             }
-            grouping.of_rows.push(group);
-            last = Some((values, group));
         }
-        Ok(grouping)
+        Ok(found.grouping)
     }
 
     /// The name of a row's partition.

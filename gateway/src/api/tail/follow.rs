@@ -57,7 +57,7 @@ impl Follow {
     ) -> Result<Follow, Problem> {
         let seen = gateway.catalog().partitions(table.id);
         let scope = Scope::of(gateway, table, named)?;
-        check_size(scope.len())?;
+        check_size(scope.bucket_count())?;
         let mut known = BTreeMap::new();
         let at = match Cursor::read(from) {
             Some(cursor) => {
@@ -128,7 +128,7 @@ impl Follow {
     }
 
     /// How many buckets are followed.
-    pub(super) fn len(&self) -> usize {
+    pub(super) fn bucket_count(&self) -> usize {
         self.lines.len() * self.table.buckets as usize
     }
 

@@ -137,3 +137,17 @@ proptest! {
         prop_assert_eq!(got, want);
     }
 }
+
+#[test]
+fn many_rows_are_grouped_over_all_steps() {
+    let table = table(&[("n", "bigint")], &["n"], &[]);
+    let count = 20_000i64;
+    let numbers: ArrayRef =
+        Arc::new(Int64Array::from_iter((0..count).map(|n| (n % 1000 != 7).then_some(n / 50))));
+    let mut grouping = Grouping::of(&table, &[numbers], None).unwrap();
+    assert_eq!(grouping.names().len(), 400);
+    let rejected: Vec<u64> = grouping.take_rejects().rows().collect();
+    assert_eq!(rejected, (0..20).map(|n| n * 1000 + 7).collect::<Vec<_>>());
+    assert_eq!(grouping.of_rows().len(), 19_980);
+    assert!(grouping.of_rows().is_sorted());
+}
