@@ -5,8 +5,8 @@ use clap::builder::BoolishValueParser;
 use clap::{Args, Parser, Subcommand};
 
 use crate::commands::{
-    bench, completions, database, delete, dev, doctor, gateway, ingest, log, lookup, scan, status, table,
-    tail,
+    bench, completions, database, delete, dev, doctor, gateway, ingest, log, lookup, partition, scan, status,
+    table, tail,
 };
 
 #[cfg(test)]
@@ -54,6 +54,9 @@ pub(crate) enum Command {
     /// Create, list, show, alter and drop tables.
     #[command(subcommand)]
     Table(table::TableCommand),
+    /// Create, list and drop partitions of tables.
+    #[command(subcommand)]
+    Partition(partition::PartitionCommand),
     /// Send files to a table; an interrupted run continues where it stopped.
     Ingest(ingest::IngestArgs),
     /// Follow a table: print rows as they arrive.

@@ -11,6 +11,7 @@ pub(crate) mod ingest;
 mod keys;
 pub(crate) mod log;
 pub(crate) mod lookup;
+pub(crate) mod partition;
 pub(crate) mod scan;
 pub(crate) mod status;
 pub(crate) mod table;
@@ -28,6 +29,7 @@ pub(crate) async fn run(cli: Cli) -> Result<(), Failure> {
         Command::Gateway(args) => gateway::run(args).await,
         Command::Database(command) => database::run(command, &context).await,
         Command::Table(command) => table::run(command, &context).await,
+        Command::Partition(command) => partition::run(command, &context).await,
         Command::Ingest(args) => ingest::run(args, &context).await,
         Command::Tail(args) => tail::run(args, &context).await,
         Command::Scan(args) => scan::run(args, &context).await,

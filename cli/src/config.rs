@@ -63,10 +63,14 @@ pub(crate) struct ServerConfig {
     pub(crate) memory_unacked: ByteSize,
     pub(crate) memory_block_cache: ByteSize,
     pub(crate) memory_tail: ByteSize,
+    pub(crate) cache_dir: Option<PathBuf>,
+    pub(crate) cache_disk_bytes: ByteSize,
     #[serde(with = "humantime_serde")]
     pub(crate) linger: Option<Duration>,
     #[serde(with = "humantime_serde")]
     pub(crate) lease_ttl: Duration,
+    #[serde(with = "humantime_serde")]
+    pub(crate) auto_partition_check_interval: Duration,
     pub(crate) log_format: LogFormat,
     pub(crate) log_level: String,
 }
@@ -135,6 +139,15 @@ pub(crate) struct ServerFlags {
     #[arg(long, env = "WADI_MEMORY_TAIL", value_name = "SIZE")]
     #[serde(skip_serializing_if = "Option::is_none")]
     memory_tail: Option<ByteSize>,
+    /// A directory on a local disk that caches what was read from S3, across restarts [default: none, memory alone]. It
+    /// may be lost at any time.
+    #[arg(long, env = "WADI_CACHE_DIR", value_name = "DIR")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cache_dir: Option<PathBuf>,
+    /// Space for --cache-dir, reserved at the start [default: 10GiB].
+    #[arg(long, env = "WADI_CACHE_DISK_BYTES", value_name = "SIZE")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cache_disk_bytes: Option<ByteSize>,
     /// Least time between two writes of a busy shard [default: 50ms, 5ms on a local directory]. Longer means fewer requests to pay for, and
     /// later acks.
     #[arg(long, env = "WADI_LINGER", value_name = "TIME", value_parser = humantime::parse_duration)]
@@ -145,6 +158,11 @@ pub(crate) struct ServerFlags {
     #[arg(long, env = "WADI_LEASE_TTL", value_name = "TIME", value_parser = humantime::parse_duration)]
     #[serde(skip_serializing_if = "Option::is_none", with = "humantime_serde")]
     lease_ttl: Option<Duration>,
+    /// How often old partitions are dropped and new ones made ahead, in tables with auto-partition [default: 10m]. One
+    /// gateway of all does it.
+    #[arg(long, env = "WADI_AUTO_PARTITION_CHECK_INTERVAL", value_name = "TIME", value_parser = humantime::parse_duration)]
+    #[serde(skip_serializing_if = "Option::is_none", with = "humantime_serde")]
+    auto_partition_check_interval: Option<Duration>,
     /// Form of the log on stderr [default: text in dev, json else].
     #[arg(long, env = "WADI_LOG_FORMAT", value_enum)]
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -203,8 +221,11 @@ impl ServerConfig {
             memory_unacked: ByteSize::mib(if dev { 128 } else { 256 }),
             memory_block_cache: memory(256),
             memory_tail: memory(256),
+            cache_dir: None,
+            cache_disk_bytes: ByteSize::mib(10 << 10),
             linger: None,
             lease_ttl: Duration::from_secs(10),
+            auto_partition_check_interval: Duration::from_secs(600),
             log_format: if dev { LogFormat::Text } else { LogFormat::Json },
             log_level: "info,slatedb=warn".to_owned(),
         }

@@ -54,6 +54,8 @@ pub(crate) fn gateway_config(config: ServerConfig) -> Result<GatewayConfig, Fail
         tail_bytes: config.memory_tail.0 as usize,
         block_cache_bytes: config.memory_block_cache.0 as usize / 2,
         segment_cache_bytes: config.memory_block_cache.0 as usize / 2,
+        cache_dir: config.cache_dir,
+        cache_disk_bytes: config.cache_disk_bytes.0 as usize,
         ..defaults
     };
     Ok(GatewayConfig {
@@ -72,6 +74,7 @@ pub(crate) fn gateway_config(config: ServerConfig) -> Result<GatewayConfig, Fail
         settings,
         cpu_threads: std::thread::available_parallelism().map_or(2, usize::from),
         limits: Limits::default(),
+        auto_partition_interval: config.auto_partition_check_interval,
         address_file: config.address_file,
     })
 }

@@ -175,11 +175,11 @@ impl Client {
 }
 
 /// A change without a key: a second one might meet another state than the first.
-fn change(method: Method, path: String) -> Call {
+pub(crate) fn change(method: Method, path: String) -> Call {
     Call::new(method, path, Repeat::IfNothingWasDone)
 }
 
-fn json_body(value: &impl Serialize) -> Result<Body, ClientError> {
+pub(crate) fn json_body(value: &impl Serialize) -> Result<Body, ClientError> {
     let bytes = serde_json::to_vec(value).map_err(|e| {
         // Only a map with keys that are no text could fail, and none of the requests holds one.
         ClientError::BadAnswer { why: format!("the request cannot be written: {e}") }

@@ -1,4 +1,4 @@
-//! The Rust client of Wadi's HTTP API: databases, tables, writes, lookups, log reads, tails and scans.
+//! The Rust client of Wadi's HTTP API: databases, tables, partitions, writes, lookups, log reads, tails and scans.
 //!
 //! Used by the command line and the benchmarks, and by gateways among themselves. What holds:
 //! * A write is sent again only under a key (`Idempotency-Key`, or producer and sequence), so a retry never doubles
@@ -25,6 +25,7 @@ pub use client::Client;
 pub use error::{ClientError, Problem};
 pub use lookup::LookupAnswer;
 pub use options::ClientOptions;
+pub use partitions::{NewPartition, PartitionDescription};
 pub use read::{BucketOffset, LogAnswer, LogQuery, ScanQuery};
 pub use tail::{LineStream, TailQuery};
 pub use write::{OnError, WriteAnswer, WriteKey, WriteOptions, WrittenRange};
@@ -36,6 +37,7 @@ mod client;
 mod error;
 mod lookup;
 mod options;
+mod partitions;
 mod read;
 mod retry;
 mod tail;

@@ -65,6 +65,8 @@ pub struct BucketOffset {
 /// A scan of all rows there are now.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ScanQuery {
+    /// Only this partition; all if none.
+    pub partition: Option<String>,
     /// Only these columns, in this order; all if empty.
     pub columns: Vec<String>,
     /// Only rows for which this holds.
@@ -123,6 +125,7 @@ impl Client {
             .accept(content_type::ARROW)
             .query_some("columns", column_list(&query.columns))
             .query_some("filter", query.filter.as_ref())
+            .query_some("partition", query.partition.as_ref())
             .query_some("limit", query.limit);
         let chunks = self.open(call).await?.bytes_stream();
         Ok(BatchStream::new(chunks.map(|chunk| chunk.map_err(broken))))

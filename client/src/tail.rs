@@ -21,6 +21,8 @@ const MAX_LINE: usize = 64 << 20;
 pub struct TailQuery {
     /// `earliest`, `latest`, a time in RFC 3339, or a cursor. The server's default if none.
     pub from: Option<String>,
+    /// Only this partition; all, and those that will be made, if none.
+    pub partition: Option<String>,
     /// Only these columns, in this order; all if empty.
     pub columns: Vec<String>,
     /// Only rows for which this holds.
@@ -47,6 +49,7 @@ impl Client {
         let call = Call::get(format!("{}/tail", table_path(table)))
             .accept(accept)
             .query_some("from", query.from.as_ref())
+            .query_some("partition", query.partition.as_ref())
             .query_some("columns", column_list(&query.columns))
             .query_some("filter", query.filter.as_ref());
         Ok(self.open(call).await?.bytes_stream().map(|chunk| chunk.map_err(broken)))

@@ -17,8 +17,8 @@ use futures::StreamExt;
 use parking_lot::Mutex;
 use tokio::net::TcpListener;
 use wadi_client::{
-    AlterTable, ArrowCompression, Body, BucketOffset, Client, ClientError, ClientOptions, LogQuery, OnError,
-    ScanQuery, TailQuery, WriteKey, WriteOptions, content_type, encode_stream,
+    AlterTable, ArrowCompression, Body, BucketOffset, Client, ClientError, ClientOptions, LogQuery,
+    NewPartition, OnError, ScanQuery, TailQuery, WriteKey, WriteOptions, content_type, encode_stream,
 };
 use wadi_model::evolve::SchemaChange;
 use wadi_model::{ErrorKind, TableName, TableSpec};
@@ -347,6 +347,10 @@ async fn administration_speaks_the_api() {
         "GET /v1/databases/nyc/tables/flights/offsets?at=latest" => {
             json(r#"{"offsets":[{"partition":"","bucket":0,"offset":12}]}"#)
         }
+        "GET /v1/databases/nyc/tables/flights/partitions" => {
+            json(r#"{"partitions":[{"name":"1$eu","values":{"a":"1","b":"eu"},"id":9,"created_at":5}]}"#)
+        }
+        "POST /v1/databases/nyc/tables/flights/partitions" => json(r#"{"name":"1$eu","id":9}"#),
         call if call.starts_with("PATCH") => {
             json(r#"{"id":7,"name":"t","columns":[],"buckets":1,"properties":{"a":"b"}}"#)
         }
@@ -364,6 +368,14 @@ async fn administration_speaks_the_api() {
             properties: [("a".to_owned(), None)].into(),
         };
         client.alter_table(&table(), &alter).await.unwrap();
+        let partitions = client.partitions(&table()).await.unwrap();
+        assert_eq!((partitions[0].name.as_str(), partitions[0].values["b"].as_str()), ("1$eu", "eu"));
+        for new in
+            [NewPartition::Name("1$eu".into()), NewPartition::Values([("a".into(), "1".into())].into())]
+        {
+            assert_eq!(client.create_partition(&table(), &new).await.unwrap().id, 9);
+        }
+        client.drop_partition(&table(), "1$eu").await.unwrap();
         client.drop_table(&table()).await.unwrap();
         client.drop_database(&nyc).await.unwrap();
         assert_eq!(client.health().await.unwrap_err().kind(), ErrorKind::NotFound);
@@ -372,4 +384,10 @@ async fn administration_speaks_the_api() {
     let patch = seen.iter().find(|s| s.call.starts_with("PATCH")).unwrap();
     let want = serde_json::json!({"changes": [{"drop_column": {"name": "x"}}], "properties": {"a": null}});
     assert_eq!(serde_json::from_slice::<serde_json::Value>(&patch.body).unwrap(), want);
+    let posts = seen.iter().filter(|s| s.call.starts_with("POST"));
+    let bodies: Vec<_> = posts.map(|s| String::from_utf8_lossy(&s.body).into_owned()).collect();
+    assert_eq!(bodies, [r#"{"name":"1$eu"}"#, r#"{"values":{"a":"1"}}"#]);
+    assert!(
+        seen.iter().any(|s| s.call == "DELETE /v1/databases/nyc/tables/flights/partitions?partition=1%24eu")
+    );
 }

@@ -50,7 +50,7 @@ impl Gateway {
         Gateway { inner: Arc::new(Inner { catalog, host, limits, bodies, registry, turn }) }
     }
 
-    /// Databases and tables.
+    /// Databases, tables and partitions.
     pub fn catalog(&self) -> &Catalog {
         &self.inner.catalog
     }
@@ -90,6 +90,10 @@ impl Gateway {
 pub fn router(gateway: Gateway) -> Router {
     let table = Router::new()
         .route("/", get(api::tables::show).patch(api::tables::alter).delete(api::tables::drop_table))
+        .route(
+            "/partitions",
+            get(api::partitions::list).post(api::partitions::create).delete(api::partitions::drop_partition),
+        )
         .route("/append", post(api::append::append))
         .route("/upsert", post(api::upsert::upsert))
         .route("/delete", post(api::upsert::delete))

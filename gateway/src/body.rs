@@ -15,6 +15,7 @@ use arrow::compute::filter_record_batch;
 use arrow::error::ArrowError;
 use bytes::Bytes;
 use wadi_model::Schema;
+use wadi_model::ipc::Originals;
 use wadi_model::reject::{Rejects, RowError};
 
 pub use error::BodyError;
@@ -73,6 +74,8 @@ impl BodyLimits {
 pub struct Decoded {
     /// The good rows, under the table's schema.
     pub batch: RecordBatch,
+    /// The buffers of an Arrow body as they came.
+    pub originals: Originals,
     /// The bad ones, by their position in the body.
     pub rejects: Rejects,
     /// Good and bad ones together.
@@ -100,6 +103,13 @@ impl Decoded {
             self.rejects.add(row, || RowError { row, ..error });
         }
         Ok(())
+    }
+
+    /// Tells the lines of faults that were found in the columns, where rows are lines.
+    pub fn tell_lines(&mut self, format: BodyFormat, body: &[u8]) {
+        if format == BodyFormat::Ndjson {
+            self.rejects.tell_lines(ndjson::lines(body));
+        }
     }
 }
 

@@ -38,6 +38,8 @@ pub struct GatewayConfig {
     pub cpu_threads: usize,
     /// Limits of requests.
     pub limits: Limits,
+    /// How often old partitions are dropped and new ones made ahead.
+    pub auto_partition_interval: Duration,
     /// Where the address that is listened on is written to, for scripts that start with port 0.
     pub address_file: Option<PathBuf>,
 }
@@ -55,8 +57,10 @@ pub struct Limits {
     pub bodies: usize,
     /// Most bytes that one log read answers about.
     pub read_bytes: usize,
-    /// Bytes that all log reads hold at once.
+    /// Bytes that all log reads hold at once, until their clients have them.
     pub reads: usize,
+    /// How long a client may take nothing of its answer before it is cut off.
+    pub stall: Duration,
     /// Longest wait of a log read for new rows.
     pub wait: Duration,
     /// How long a request waits for a shard that is being opened.
@@ -73,6 +77,7 @@ impl Default for Limits {
             bodies: 192 * MIB,
             read_bytes: 16 * MIB,
             reads: 64 * MIB,
+            stall: Duration::from_secs(60),
             wait: Duration::from_secs(60),
             patience: Duration::from_secs(15),
         }

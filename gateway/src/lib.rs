@@ -6,13 +6,17 @@
 
 pub mod api;
 pub mod app;
+mod auto_partition;
 pub mod body;
 pub mod config;
 mod drain;
+pub mod places;
 pub mod problem;
 pub mod request;
 pub mod rows;
 pub mod server;
+mod stall;
+pub mod targets;
 pub mod write;
 
 pub use app::Gateway;

@@ -8,7 +8,9 @@ use bytes::Bytes;
 use wadi_model::predicate::Predicate;
 use wadi_model::suggest::{did_you_mean, nearest};
 use wadi_model::{ErrorKind, Table, ipc, system};
+use wadi_store::context::Share;
 use wadi_store::shard::Piece;
+use wadi_store::task::Cpu;
 
 use crate::body::AnswerFormat;
 use crate::body::write::{JsonRows, csv_header, csv_rows, end_of_stream, schema_message};
@@ -26,7 +28,7 @@ pub struct Selection {
     /// System columns, behind the others.
     pub system: Vec<String>,
     /// Only rows that match.
-    pub filter: Option<Predicate>,
+    pub filter: Option<Arc<Predicate>>,
     /// The schema of the answer.
     pub schema: SchemaRef,
 }
@@ -91,7 +93,8 @@ impl Selection {
             None => None,
             Some(text) => {
                 let parsed = Predicate::parse(&text, schema.arrow());
-                Some(parsed.map_err(|e| Problem::new(ErrorKind::Invalid, "invalid_filter", e.to_string()))?)
+                let invalid = |text| Problem::new(ErrorKind::Invalid, "invalid_filter", text);
+                Some(Arc::new(parsed.map_err(|e| invalid(e.to_string()))?))
             }
         };
         let own = columns.iter().map(|i| schema.arrow().field(*i).clone());
@@ -153,6 +156,14 @@ impl Writer {
         match self.format {
             AnswerFormat::Json => JsonRows::new(&batch)?.write_elements(&mut self.first, &mut out),
             AnswerFormat::Csv => csv_rows(&batch, &mut out)?,
+            AnswerFormat::EventStream => {
+                let rows = JsonRows::new(&batch)?;
+                for row in 0..rows.len() {
+                    out.extend_from_slice(b"data: ");
+                    rows.write_row(row, &mut out);
+                    out.extend_from_slice(b"\n\n");
+                }
+            }
             _ => JsonRows::new(&batch)?.write_lines(&mut out),
         }
         Ok(out.into())
@@ -167,8 +178,23 @@ impl Writer {
         }
     }
 
+    /// One piece on the CPU pool, for answers that are sent while they are made. The bytes hold the answer's share of
+    /// the read budget until they are sent.
+    pub async fn send(
+        mut self,
+        cpu: &Cpu,
+        piece: Piece,
+        share: Arc<Share>,
+    ) -> Result<(Writer, Bytes), Problem> {
+        let work = move || {
+            let bytes = share.hold(self.piece(&piece)?);
+            Ok((self, bytes))
+        };
+        cpu.run(work).await.unwrap_or_else(|| Err(internal("writing rows panicked")))
+    }
+
     /// A piece as a batch.
-    pub fn batch(&self, piece: &Piece) -> Result<RecordBatch, Problem> {
+    fn batch(&self, piece: &Piece) -> Result<RecordBatch, Problem> {
         match piece {
             Piece::Batch(batch) => Ok(batch.clone()),
             Piece::Message { message, .. } => ipc::decode(message, &self.schema, MAX_RAW).map_err(internal),

@@ -13,10 +13,14 @@ use wadi_meta::etcd::{EtcdOptions, EtcdStore};
 use wadi_meta::{MetaError, MetaStore};
 use wadi_model::env::Env;
 use wadi_store::Context;
+use wadi_store::block_cache::block_cache;
 use wadi_store::cluster::{Cluster, ClusterError};
 use wadi_store::context::Memory;
+use wadi_store::database::MEMTABLE_BYTES;
+use wadi_store::disk_cache::DiskCache;
 use wadi_store::host::Host;
 use wadi_store::keyed::KeyedTables;
+use wadi_store::memtables::Memtables;
 use wadi_store::metrics::StoreMetrics;
 use wadi_store::objects::{self, Objects, OpenError};
 use wadi_store::segments::SegmentCache;
@@ -24,7 +28,9 @@ use wadi_store::settings::InvalidSetting;
 use wadi_store::task::{self, Cpu};
 
 use crate::app::{Gateway, router};
+use crate::auto_partition;
 use crate::config::{GatewayConfig, MetaConfig};
+use crate::stall::Impatient;
 
 /// How long connections may go on after the server was told to stop.
 const GRACE: Duration = Duration::from_secs(5);
@@ -57,6 +63,7 @@ pub struct Server {
     meta: Arc<dyn MetaStore>,
     stop: watch::Sender<bool>,
     serving: tokio::task::JoinHandle<std::io::Result<()>>,
+    auto_partition: tokio::task::JoinHandle<()>,
 }
 
 /// Starts a gateway. It answers at once; shards open in the background.
@@ -72,10 +79,19 @@ pub async fn start(config: GatewayConfig) -> Result<Server, StartError> {
         listener.local_addr().map_err(|source| StartError::Listen { address: config.listen, source })?;
     let mut registry = Registry::default();
     let catalog = Catalog::open(meta.clone()).await?;
-    let context = context(&config, objects, &cluster, env, &mut registry, &catalog)?;
+    let context = context(&config, objects, &cluster, env, &mut registry, &catalog).await?;
     let host = Host::start(context, meta.clone(), cluster, format!("http://{address}"));
-    let gateway = Gateway::new(catalog, host.clone(), config.limits, registry);
+    let listener = Impatient { listener, limit: config.limits.stall };
     let stop = watch::Sender::new(false);
+    let around = auto_partition::Surroundings {
+        meta: meta.clone(),
+        catalog: catalog.clone(),
+        env: host.context().env.clone(),
+        interval: config.auto_partition_interval,
+        lease_ttl: config.settings.lease_ttl,
+    };
+    let auto_partition = task::spawn(auto_partition::serve(around, stop.subscribe()));
+    let gateway = Gateway::new(catalog, host.clone(), config.limits, registry);
     let mut stopping = stop.subscribe();
     let serve = axum::serve(listener, router(gateway)).with_graceful_shutdown(async move {
         // A dropped server stops too.
@@ -87,7 +103,7 @@ pub async fn start(config: GatewayConfig) -> Result<Server, StartError> {
         tokio::fs::write(&path, format!("http://{address}\n")).await.map_err(failed)?;
     }
     tracing::info!(%address, "gateway started");
-    Ok(Server { address, host, meta, stop, serving })
+    Ok(Server { address, host, meta, stop, serving, auto_partition })
 }
 
 async fn open_meta(
@@ -117,7 +133,7 @@ async fn open_meta(
     }
 }
 
-fn context(
+async fn context(
     config: &GatewayConfig,
     objects: Objects,
     cluster: &Cluster,
@@ -129,6 +145,8 @@ fn context(
     // The budgets for the tail and for rows are one for the process; each shard gets its share.
     settings.tail_bytes /= cluster.shards.max(1) as usize;
     settings.row_cache_bytes /= cluster.shards.max(1) as usize;
+    let disk = settings.cache_dir.as_deref();
+    let disk = disk.and_then(|dir| DiskCache::open(dir, &cluster.id, settings.cache_disk_bytes));
     Ok(Context {
         local: objects.directory.is_some(),
         objects: objects.store,
@@ -137,8 +155,9 @@ fn context(
         cpu: Cpu::pool(config.cpu_threads.max(1))?,
         memory: Memory::new(settings.unflushed_bytes),
         reads: Memory::new(config.limits.reads),
-        segments: SegmentCache::new(settings.segment_cache_bytes),
-        block_cache: Some(wadi_store::database::block_cache(settings.block_cache_bytes)),
+        memtables: Memtables::new(settings.memtable_bytes, MEMTABLE_BYTES),
+        segments: SegmentCache::open(settings.segment_cache_bytes, disk.as_ref()).await,
+        block_cache: Some(block_cache(settings.block_cache_bytes, disk.as_ref()).await),
         tables: KeyedTables::new(Arc::new(catalog.clone())),
         metrics: StoreMetrics::new(registry),
         settings: Arc::new(settings),
@@ -172,9 +191,20 @@ impl Server {
     pub async fn stop(mut self) {
         self.stop.send_replace(true);
         self.host.shutdown().await;
+        // Another gateway has the duty sooner if this one gives it back.
+        if tokio::time::timeout(GRACE, &mut self.auto_partition).await.is_err() {
+            self.auto_partition.abort();
+        }
         // Tails never end by themselves.
         if tokio::time::timeout(GRACE, &mut self.serving).await.is_err() {
             self.serving.abort();
+        }
+        let context = self.host.context();
+        context.segments.close().await;
+        if let Some(blocks) = &context.block_cache
+            && let Err(error) = blocks.close().await
+        {
+            tracing::debug!(%error, "the block cache did not close cleanly");
         }
         if let Err(error) = self.meta.close().await {
             tracing::debug!(%error, "the meta store did not close cleanly");

@@ -1,6 +1,6 @@
 //! One write request: its rows go to their shards, and their answers become one.
 //!
-//! Rows are split by bucket, each part goes to the shard that owns it, all at once. A part that was definitely not
+//! Rows are split by partition and bucket, each part goes to the shard that owns it, all at once. A part that was definitely not
 //! written, because its shard moved, is sent again here, so that the client sees one answer.
 
 use std::collections::BTreeMap;
@@ -14,13 +14,17 @@ use futures::future::join_all;
 use serde::Serialize;
 use tokio::time::Instant;
 use wadi_model::bucketing::bucket_of_producer;
+use wadi_model::ipc::Originals;
 use wadi_model::options::LogCompression;
+use wadi_model::partition::Grouping;
 use wadi_model::split::split;
 use wadi_model::{Bucket, ErrorKind, Fault, SchemaId, Table};
 use wadi_store::shard::{AppendError, Appended, Keyed, Part, Stamp, raw_bytes};
 
 use crate::app::Gateway;
+use crate::places::Place;
 use crate::problem::{Problem, SideEffects};
+use crate::targets::Targets;
 
 /// Where the rows of one bucket went.
 #[derive(Clone, Debug, Serialize)]
@@ -34,7 +38,7 @@ pub struct WrittenRange {
 /// What became of the rows of a request.
 #[derive(Debug, Default)]
 pub struct Written {
-    /// By bucket.
+    /// By partition and bucket.
     pub offsets: Vec<WrittenRange>,
     /// Longest wait of a part for its PUT to begin.
     pub queued: Duration,
@@ -42,28 +46,28 @@ pub struct Written {
     pub put: Duration,
 }
 
-/// Writes rows of a table's newest schema; of a primary-key table `keyed` says which columns they have and what they are
-/// to do. Without rows nothing happens.
+/// Writes rows of a table's newest schema. The rows of a table with partitions are grouped by them. Without rows nothing
+/// happens.
 pub async fn write(
     gateway: &Gateway,
     table: &Table,
-    rows: RecordBatch,
-    keyed: Option<Keyed>,
+    rows: Rows,
+    grouping: Option<Grouping>,
     stamp: Option<Stamp>,
 ) -> Result<Written, Problem> {
-    if rows.num_rows() == 0 {
+    if rows.batch.num_rows() == 0 {
         return Ok(Written::default());
     }
-    let parts = parts(gateway, table, rows, keyed, stamp.as_ref()).await?;
+    let targets = Targets::of(gateway, table, grouping).await?;
+    let parts = parts(gateway, table, targets, rows, stamp.as_ref()).await?;
     let (schema, compression) = (table.schema().id(), table.options.compression());
     // Judged before any part is sent, so that a request that can never be whole is refused whole.
     let limit = gateway.host().context().settings.object_bytes;
     if let Some(bytes) = parts.iter().map(|(_, part)| raw_bytes(&part.batch)).find(|bytes| *bytes > limit) {
         return Err(AppendError::TooLarge { bytes, limit }.into());
     }
-    let outcomes = join_all(parts.into_iter().map(|(bucket, Rows { batch: rows, keyed })| {
-        let bucket = table.bucket(bucket);
-        let part = Sending { bucket, schema, compression, rows, keyed, stamp: stamp.clone() };
+    let outcomes = join_all(parts.into_iter().map(|(place, Rows { batch: rows, originals, keyed })| {
+        let part = Sending { place, schema, compression, rows, originals, keyed, stamp: stamp.clone() };
         part.send(gateway)
     }));
     combine(outcomes.await)
@@ -72,46 +76,60 @@ pub async fn write(
 async fn parts(
     gateway: &Gateway,
     table: &Table,
-    rows: RecordBatch,
-    keyed: Option<Keyed>,
+    targets: Targets,
+    rows: Rows,
     stamp: Option<&Stamp>,
-) -> Result<Vec<(u32, Rows)>, Problem> {
-    if table.bucket_key.is_empty() || table.buckets == 1 {
-        let bucket = match stamp {
-            _ if table.buckets == 1 => 0,
-            // A retry must meet its first try.
-            Some(stamp) => bucket_of_producer(&stamp.producer, stamp.sequence, table.buckets),
-            None => gateway.turn() % table.buckets,
-        };
-        return Ok(vec![(bucket, Rows { batch: rows, keyed })]);
+) -> Result<Vec<(Place, Rows)>, Problem> {
+    let all_in = (table.bucket_key.is_empty() || table.buckets == 1).then(|| match stamp {
+        _ if table.buckets == 1 => 0,
+        // A retry must meet its first try.
+        Some(stamp) => bucket_of_producer(&stamp.producer, stamp.sequence, table.buckets),
+        None => gateway.turn() % table.buckets,
+    });
+    if let Some(place) = all_in.and_then(|bucket| targets.one(table, bucket)) {
+        return Ok(vec![(place, rows)]);
     }
     let (function, mut columns, buckets) = (table.bucket_function(), table.bucket_columns(), table.buckets);
-    if let Some(given) = keyed.as_ref().and_then(|keyed| keyed.columns.as_deref()) {
+    if let Some(given) = rows.keyed.as_ref().and_then(|keyed| keyed.columns.as_deref()) {
         // The rows have some of the table's columns; those of the key are always among them.
         columns = columns.iter().filter_map(|c| given.iter().position(|g| g == c)).collect();
     }
+    let id = table.id;
     let work = move || {
-        let of_rows = function.buckets_of(&rows, &columns, buckets).map_err(Problem::from)?;
-        let rows = Rows { batch: rows, keyed };
-        rows.split(&of_rows).map_err(|e| Problem::new(ErrorKind::Internal, "internal", e.to_string()))
+        let of_rows = match all_in {
+            Some(bucket) => vec![bucket; rows.batch.num_rows()],
+            None => function.buckets_of(&rows.batch, &columns, buckets)?,
+        };
+        let (places, of_rows) = targets.split(id, buckets, &of_rows);
+        let parts = rows.split(&of_rows);
+        let parts = parts.map_err(|e| Problem::new(ErrorKind::Internal, "internal", e.to_string()))?;
+        Ok(parts.into_iter().map(|(place, rows)| (places[place as usize].clone(), rows)).collect())
     };
     let parts = gateway.host().context().cpu.run(work).await;
     parts.unwrap_or_else(|| Err(Problem::new(ErrorKind::Internal, "internal", "splitting the rows panicked")))
 }
 
-/// Rows, and of a primary-key table what they are to do.
-struct Rows {
-    batch: RecordBatch,
-    keyed: Option<Keyed>,
+/// Rows that are to be written.
+#[derive(Debug)]
+pub struct Rows {
+    /// The rows, under the table's newest schema.
+    pub batch: RecordBatch,
+    /// Buffers of them that came compressed.
+    pub originals: Originals,
+    /// Of a primary-key table, which columns they have and what they are to do.
+    pub keyed: Option<Keyed>,
 }
 
 impl Rows {
-    /// The rows of each bucket.
+    /// The rows of each place.
     fn split(self, buckets: &[u32]) -> Result<Vec<(u32, Rows)>, ArrowError> {
-        let Rows { batch, keyed } = self;
+        // Rows that are split are in new buffers.
+        let Rows { batch, keyed, .. } = self;
+        let originals = Originals::default;
         let Some(keyed) = keyed else {
             let parts = split(batch, buckets)?.into_iter();
-            return Ok(parts.map(|(bucket, batch)| (bucket, Rows { batch, keyed: None })).collect());
+            let part = |(place, batch)| (place, Rows { batch, originals: originals(), keyed: None });
+            return Ok(parts.map(part).collect());
         };
         // What a row is to do goes with it, as more columns.
         let mut marks: Vec<ArrayRef> = Vec::new();
@@ -134,7 +152,7 @@ impl Rows {
             if keyed.deletes.is_some() {
                 keyed.deletes = Some(mark().as_boolean().values().clone());
             }
-            Ok((bucket, Rows { batch, keyed: Some(keyed) }))
+            Ok((bucket, Rows { batch, originals: originals(), keyed: Some(keyed) }))
         };
         split(marked, buckets)?.into_iter().map(unmark).collect()
     }
@@ -142,11 +160,12 @@ impl Rows {
 
 /// A part on its way to its shard.
 struct Sending {
-    bucket: Bucket,
+    place: Place,
     schema: SchemaId,
     compression: LogCompression,
     rows: RecordBatch,
     keyed: Option<Keyed>,
+    originals: Originals,
     stamp: Option<Stamp>,
 }
 
@@ -167,62 +186,62 @@ impl Failed {
 }
 
 impl Sending {
-    async fn send(self, gateway: &Gateway) -> (Bucket, Result<Appended, Failed>) {
+    async fn send(self, gateway: &Gateway) -> (Place, Result<Appended, Failed>) {
         let deadline = Instant::now() + gateway.limits().patience;
         loop {
             let patience = deadline.saturating_duration_since(Instant::now());
-            let shard = match gateway.host().shard_of(&self.bucket, patience).await {
+            let shard = match gateway.host().shard_of(&self.place.bucket, patience).await {
                 Ok(shard) => shard,
-                Err(error) => return (self.bucket, Err(Failed::NotOpen(error))),
+                Err(error) => return (self.place, Err(Failed::NotOpen(error))),
             };
             let part = Part {
-                bucket: self.bucket,
+                bucket: self.place.bucket,
                 schema: self.schema,
                 compression: self.compression,
                 rows: self.rows.clone(),
+                originals: self.originals.clone(),
                 stamp: self.stamp.clone(),
                 keyed: self.keyed.clone(),
             };
             match shard.append(part).await {
-                Ok(appended) => return (self.bucket, Ok(appended)),
+                Ok(appended) => return (self.place, Ok(appended)),
                 // Definitely not written, and the shard will be open again, here or elsewhere.
                 Err(AppendError::NotOwned) if Instant::now() < deadline => {
                     tokio::time::sleep(Duration::from_millis(20)).await;
                 }
-                Err(error) => return (self.bucket, Err(Failed::Append(error))),
+                Err(error) => return (self.place, Err(Failed::Append(error))),
             }
         }
     }
 }
 
-fn combine(outcomes: Vec<(Bucket, Result<Appended, Failed>)>) -> Result<Written, Problem> {
+fn combine(outcomes: Vec<(Place, Result<Appended, Failed>)>) -> Result<Written, Problem> {
     let mut written = Written::default();
     let mut done = 0usize;
-    let mut failed: BTreeMap<u32, Failed> = BTreeMap::new();
-    for (bucket, outcome) in outcomes {
+    let mut failed: BTreeMap<Bucket, Failed> = BTreeMap::new();
+    for (place, outcome) in outcomes {
         match outcome {
             Ok(appended) => {
                 done += 1;
                 let base_offset = appended.base_offset.0;
                 // Rows that changed nothing have no offsets.
                 if let Some(more) = appended.rows.checked_sub(1) {
-                    let last_offset = base_offset + u64::from(more);
-                    let partition = String::new();
                     written.offsets.push(WrittenRange {
-                        partition,
-                        bucket: bucket.bucket,
+                        partition: place.partition_name().to_owned(),
+                        bucket: place.bucket.bucket,
                         base_offset,
-                        last_offset,
+                        last_offset: base_offset + u64::from(more),
                     });
                 }
                 written.queued = written.queued.max(appended.queued);
                 written.put = written.put.max(appended.put);
             }
             Err(error) => {
-                failed.insert(bucket.bucket, error);
+                failed.insert(place.bucket, error);
             }
         }
     }
+    written.offsets.sort_by(|a, b| (&a.partition, a.bucket).cmp(&(&b.partition, b.bucket)));
     let Some(worst) = failed.values().max_by_key(|f| gravity(f.fault().kind())) else { return Ok(written) };
     let fault = worst.fault();
     if fault.kind() == ErrorKind::OutcomeUnknown {
@@ -236,10 +255,10 @@ fn combine(outcomes: Vec<(Bucket, Result<Appended, Failed>)>) -> Result<Written,
         return Err(problem_of(worst).side_effects(SideEffects::Partial).with("offsets", written.offsets));
     }
     let detail = format!(
-        "the rows of {} bucket(s) are written, those of bucket {} are not: {fault}; send the same request with the \
+        "the rows of {} bucket(s) are written, those of {} are not: {fault}; send the same request with the \
          same key again to complete it",
         done,
-        failed.keys().map(u32::to_string).collect::<Vec<_>>().join(", ")
+        failed.keys().map(|b| format!("bucket {}", b.bucket)).collect::<Vec<_>>().join(", ")
     );
     let problem = Problem::new(ErrorKind::Unavailable, "partially_written", detail);
     Err(problem.side_effects(SideEffects::Partial).with("offsets", written.offsets))

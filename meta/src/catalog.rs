@@ -1,4 +1,4 @@
-//! Databases and tables, on top of any [`MetaStore`].
+//! Databases, tables and partitions, on top of any [`MetaStore`].
 //!
 //! Each gateway holds the whole catalog in memory and follows it by a watch, so that a write of rows asks nobody. A
 //! change waits until the watch has seen it: who changed a table sees the change at this gateway at once, others soon.
@@ -8,9 +8,11 @@
 //! | `catalog/databases/<database>` | [`Database`] |
 //! | `catalog/tables/<database>.<table>` | [`Table`] |
 //! | `catalog/dropped/<id>` | [`Table`], until nothing of it is left in the shards |
-//! | `ids/table` | the last table id that was given away |
+//! | `ids/table` | the last id that was given to a table or a partition |
+//!
+//! Partitions have [keys of their own](partitions).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -26,9 +28,13 @@ use crate::{
     task,
 };
 
+use partitions::{AllPartitions, PARTITIONS};
+
 pub use error::CatalogError;
+pub use partitions::{Asked, Partitions};
 
 mod error;
+mod partitions;
 #[cfg(test)]
 mod tests;
 
@@ -36,7 +42,7 @@ const PREFIX: &str = "catalog/";
 const DATABASES: &str = "catalog/databases/";
 const TABLES: &str = "catalog/tables/";
 const DROPPED: &str = "catalog/dropped/";
-const TABLE_IDS: &str = "ids/table";
+const IDS: &str = "ids/table";
 
 /// How often a change is tried again when others change the same thing, or its outcome is unknown.
 const TRIES: usize = 20;
@@ -68,12 +74,17 @@ pub struct Catalog {
 struct Seen {
     content: RwLock<Content>,
     revision: watch::Sender<Revision>,
+    /// One change of partitions at a time: many writes may need the same new partition at once.
+    making: tokio::sync::Mutex<()>,
 }
 
 #[derive(Debug, Default)]
 struct Content {
     databases: BTreeMap<DatabaseName, Entry<Database>>,
     tables: BTreeMap<TableName, Entry<Table>>,
+    partitions: AllPartitions,
+    /// When a table was last made, changed or dropped.
+    tables_changed: Revision,
 }
 
 #[derive(Clone, Debug)]
@@ -85,12 +96,32 @@ struct Entry<T> {
 impl Catalog {
     /// Reads the catalog and begins to follow it.
     pub async fn open(meta: Arc<dyn MetaStore>) -> Result<Catalog, MetaError> {
-        let seen = Arc::new(Seen { content: RwLock::default(), revision: watch::Sender::new(Revision(0)) });
+        let seen = Arc::new(Seen {
+            content: RwLock::default(),
+            revision: watch::Sender::new(Revision(0)),
+            making: tokio::sync::Mutex::default(),
+        });
         let listing = meta.list(PREFIX).await?;
         let revision = listing.revision;
         seen.reset(listing.entries, revision);
         let follower = task::spawn("catalog", follow(meta.clone(), seen.clone(), revision));
         Ok(Catalog { meta, seen, follower: Arc::new(follower) })
+    }
+
+    /// Moves with every change that this process sees.
+    pub fn changes(&self) -> watch::Receiver<Revision> {
+        self.seen.revision.subscribe()
+    }
+
+    /// When a table was last made, changed or dropped, and all tables.
+    pub fn all_tables(&self) -> (Revision, Vec<Arc<Table>>) {
+        let content = self.seen.content.read();
+        (content.tables_changed, content.tables.values().map(|e| e.value.clone()).collect())
+    }
+
+    /// When a table was last made, changed or dropped.
+    pub fn tables_changed(&self) -> Revision {
+        self.seen.content.read().tables_changed
     }
 
     /// All databases.
@@ -207,12 +238,12 @@ impl Catalog {
         Table::create(TableId(0), name.clone(), spec, created_at)?;
         for _ in 0..TRIES {
             self.database(name.database())?;
-            let last = self.meta.get(TABLE_IDS).await?;
+            let last = self.meta.get(IDS).await?;
             let id = TableId(last.as_ref().map_or(Ok(0), decode::<u64>)? + 1);
             let table = Table::create(id, name.clone(), spec, created_at)?;
             let unchanged = match &last {
-                Some(last) => Compare::modified(TABLE_IDS, last.modified),
-                None => Compare::absent(TABLE_IDS),
+                Some(last) => Compare::modified(IDS, last.modified),
+                None => Compare::absent(IDS),
             };
             let value = encode(&table)?;
             let database = self.meta.get(&database_key).await?;
@@ -222,7 +253,7 @@ impl Catalog {
                     .when(Compare::absent(&key))
                     .when(Compare::modified(&database_key, database.modified))
                     .when(unchanged.clone())
-                    .put(TABLE_IDS, encode(&id.0)?)
+                    .put(IDS, encode(&id.0)?)
                     // The database changes with it, so that it cannot be dropped at the same moment.
                     .put(&database_key, database.value.clone())
                     .put(&key, value.clone()))
@@ -373,7 +404,10 @@ impl Content {
             decode(found).map(|value: Table| {
                 let name = value.name.clone();
                 self.tables.insert(name, Entry { value: Arc::new(value), modified });
+                self.tables_changed = self.tables_changed.max(modified);
             })
+        } else if found.key.starts_with(PARTITIONS) {
+            self.partitions.put(found)
         } else {
             Ok(())
         };
@@ -382,13 +416,24 @@ impl Content {
         }
     }
 
-    fn delete(&mut self, key: &str) {
+    fn delete(&mut self, key: &str, revision: Revision) {
         if let Some(Ok(name)) = key.strip_prefix(DATABASES).map(str::parse) {
             self.databases.remove::<DatabaseName>(&name);
         }
         if let Some(name) = key.strip_prefix(TABLES) {
             self.tables.retain(|table, _| table.to_string() != name);
+            self.tables_changed = revision;
+            self.forget_partitions();
         }
+        if let Some(rest) = key.strip_prefix(PARTITIONS) {
+            self.partitions.delete(rest);
+        }
+    }
+
+    /// Partitions go with their table.
+    fn forget_partitions(&mut self) {
+        let ids: BTreeSet<TableId> = self.tables.values().map(|e| e.value.id).collect();
+        self.partitions.keep(|table| ids.contains(&table));
     }
 }
 
@@ -396,6 +441,8 @@ impl Seen {
     fn reset(&self, entries: Vec<KeyValue>, revision: Revision) {
         let mut content = Content::default();
         entries.iter().for_each(|entry| content.put(entry));
+        content.forget_partitions();
+        content.tables_changed = revision;
         *self.content.write() = content;
         self.revision.send_replace(revision);
     }
@@ -409,7 +456,7 @@ impl Seen {
                 for change in &changes {
                     match change {
                         Change::Put(found) => content.put(found),
-                        Change::Delete { key } => content.delete(key),
+                        Change::Delete { key } => content.delete(key, revision),
                     }
                 }
                 drop(content);

@@ -20,6 +20,7 @@
 //!   [`Session::deadline`] lies before the end that others see.
 
 pub mod catalog;
+pub mod duty;
 pub mod embedded;
 mod error;
 pub mod etcd;

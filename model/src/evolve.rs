@@ -101,6 +101,11 @@ impl Table {
                         let (from, to) = (column.data_type.clone(), data_type.clone());
                         return Err(InvalidTable::NotWider { column: name.clone(), from, to });
                     }
+                    let renames = column.data_type == DataType::Float && *data_type == DataType::Double;
+                    if renames && self.partition_by.contains(&column.id) {
+                        let (column, to) = (name.clone(), data_type.clone());
+                        return Err(InvalidTable::WidensPartition { column, to });
+                    }
                     column.data_type = data_type.clone();
                 }
             }

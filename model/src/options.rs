@@ -44,6 +44,29 @@ pub const ROW_TTL_COLUMN: &str = "table.kv.row.ttl.time-column";
 /// Whether a table is kept in the lake too.
 pub const LAKE_ENABLED: &str = "table.datalake.enabled";
 
+/// Whether partitions come and go with time.
+pub const AUTO_PARTITION: &str = "table.auto-partition.enabled";
+/// Which partition column tells the time.
+pub const AUTO_PARTITION_KEY: &str = "table.auto-partition.key";
+/// `hour`, `day`, `month`, `quarter` or `year`.
+pub const AUTO_PARTITION_UNIT: &str = "table.auto-partition.time-unit";
+/// How times are spelled.
+pub const AUTO_PARTITION_FORMAT: &str = "table.auto-partition.time-format";
+/// By which clock a period begins; UTC if not given.
+pub const AUTO_PARTITION_ZONE: &str = "table.auto-partition.time-zone";
+/// How many partitions are made ahead, with the present one.
+pub const AUTO_PARTITION_PRECREATE: &str = "table.auto-partition.num-precreate";
+/// How many past partitions are kept; 0 and less keep all.
+pub const AUTO_PARTITION_RETENTION: &str = "table.auto-partition.num-retention";
+/// What becomes of rows whose partition is expired: `reject` or `accept`.
+pub const AUTO_PARTITION_LATE_ROWS: &str = "table.auto-partition.late-rows";
+/// The options of auto-partition that cannot be changed: a table that has one is checked for all.
+pub(crate) const AUTO_PARTITION_FIXED: [&str; 4] =
+    [AUTO_PARTITION_KEY, AUTO_PARTITION_UNIT, AUTO_PARTITION_FORMAT, AUTO_PARTITION_ZONE];
+/// Whether a write makes the partitions that its rows need. In Fluss each client says that for itself
+/// (`client.writer.dynamic-create-partition.enabled`).
+pub const DYNAMIC_PARTITION: &str = "table.dynamic-create-partition.enabled";
+
 /// What an option's value must look like.
 enum Form {
     Bool,
@@ -75,13 +98,15 @@ const KNOWN: &[Known] = &[
     known("table.kv.format", Form::OneOf(&["compacted", "indexed"])),
     known("table.kv.format-version", Form::Integer(1, 3)),
     alterable("table.kv.standby-replica.enabled", Form::Bool),
-    alterable("table.auto-partition.enabled", Form::Bool),
-    known("table.auto-partition.key", Form::Text),
-    known("table.auto-partition.time-unit", Form::OneOf(&["hour", "day", "month", "quarter", "year"])),
-    known("table.auto-partition.time-format", Form::Text),
-    known("table.auto-partition.time-zone", Form::Text),
-    alterable("table.auto-partition.num-precreate", Form::Integer(0, 10_000)),
-    alterable("table.auto-partition.num-retention", Form::Integer(-1, 1_000_000)),
+    alterable(AUTO_PARTITION, Form::Bool),
+    known(AUTO_PARTITION_KEY, Form::Text),
+    known(AUTO_PARTITION_UNIT, Form::OneOf(&["hour", "day", "month", "quarter", "year"])),
+    known(AUTO_PARTITION_FORMAT, Form::Text),
+    known(AUTO_PARTITION_ZONE, Form::Text),
+    alterable(AUTO_PARTITION_PRECREATE, Form::Integer(0, 1000)),
+    alterable(AUTO_PARTITION_RETENTION, Form::Integer(-1, 1_000_000)),
+    alterable(AUTO_PARTITION_LATE_ROWS, Form::OneOf(&["reject", "accept"])),
+    alterable(DYNAMIC_PARTITION, Form::Bool),
     alterable(LOG_TTL, Form::Duration),
     alterable("table.log.tiered.local-segments", Form::Integer(1, 1_000_000)),
     alterable("table.log.local-ttl", Form::Duration),
@@ -209,6 +234,11 @@ impl TableOptions {
                 LogCompression::Zstd { level }
             }
         }
+    }
+
+    /// Whether a write makes the partitions that its rows need. Default true.
+    pub fn creates_partitions(&self) -> bool {
+        self.get(DYNAMIC_PARTITION) != Some("false")
     }
 
     /// Whether the option is `true`.

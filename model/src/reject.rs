@@ -88,6 +88,13 @@ impl Rejects {
         self.rows.contains(&row)
     }
 
+    /// Tells the lines of faults that have none, given by `line_of` for rows in ascending order.
+    pub fn tell_lines(&mut self, mut line_of: impl FnMut(u64) -> Option<u64>) {
+        for error in self.first.values_mut().filter(|error| error.line.is_none()) {
+            error.line = line_of(error.row);
+        }
+    }
+
     /// Adds the rejects of a batch that begins at `base` in the request.
     pub fn extend(&mut self, base: u64, other: Rejects) {
         let Rejects { mut first, rows } = other;

@@ -49,7 +49,7 @@ pub struct Scene {
 
 impl Scene {
     /// The table of a bucket. All buckets are of known tables.
-    pub fn table(&self, bucket: &Bucket) -> &Table {
+    pub fn table(&self, bucket: &Bucket) -> &Arc<Table> {
         &self.tables[&bucket.table]
     }
 

@@ -18,8 +18,10 @@ use wadi_model::env::Env;
 use wadi_model::{SchemaId, ShardId, Table, TableId};
 use wadi_store::cluster::Cluster;
 use wadi_store::context::{Context, Memory};
+use wadi_store::database::MEMTABLE_BYTES;
 use wadi_store::host::Host;
 use wadi_store::keyed::{KeyedTables, TableSource};
+use wadi_store::memtables::Memtables;
 use wadi_store::metrics::StoreMetrics;
 use wadi_store::objects::Guarded;
 use wadi_store::segments::SegmentCache;
@@ -137,6 +139,7 @@ impl Gateway {
             cpu: Cpu::inline(),
             memory: Memory::new(settings.unflushed_bytes),
             reads: Memory::new(64 << 20),
+            memtables: Memtables::new(settings.memtable_bytes, MEMTABLE_BYTES),
             segments: SegmentCache::none(),
             block_cache: None,
             tables: KeyedTables::new(self.ground.tables.clone()),

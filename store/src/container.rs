@@ -2,18 +2,21 @@
 //!
 //! ```text
 //! header   72 bytes: magic, version, kind, shard, seq range, token, put id, time, CRC32C
-//! body     chunks, each 8-aligned: one Arrow IPC record batch message of one bucket
-//! footer   protobuf: for each chunk its bucket, offsets, byte range, columns, producers; then high watermarks
+//! body     chunks, each 8-aligned: one Arrow IPC record batch message of one bucket, small ones as one frame
+//! footer   protobuf: for each chunk its bucket, offsets, byte range, columns, producers
 //! trailer  16 bytes: footer length, footer CRC32C, version, magic
 //! ```
 //! All numbers are little endian. Every part has its checksum: header, footer, each chunk, and in chunks of 64 KiB
 //! and more each column, so that a projected read is verified too. One ranged GET of the tail reads the footer.
 //!
+//! Version 2 stores chunks of less than 64 KiB plain as one compressed frame, and leaves out of the footer what follows
+//! from the rest of it. Version 1 is a special case of that, so one reader reads both.
+//!
 //! Written by the shard's actor (and later the compactor), read by takeover and log reads. Objects never change.
 
 use bytes::Bytes;
 
-pub use footer::{Chunk, ChunkKind, ColumnSegment, Footer, HighWatermark, Producer, Run};
+pub use footer::{Chunk, ChunkKind, ColumnSegment, Footer, Frame, HighWatermark, Producer, Run};
 pub use header::{HEADER_LEN, Header, Kind};
 pub use seal::{SealedObject, seal};
 
@@ -23,11 +26,15 @@ mod seal;
 #[cfg(test)]
 mod tests;
 
-/// The version that is written; older ones are read as long as golden files of them exist.
-pub const VERSION: u16 = 1;
+/// The version that is written. All since 1 are read, and golden files of each say so.
+pub const VERSION: u16 = 2;
 
-/// Chunks from this size on carry byte ranges, checksums and statistics of each column.
+/// Chunks from this size on carry byte ranges, checksums and statistics of each column. Smaller ones are read whole, and
+/// those that are smaller even without compression are stored as one frame.
 pub const COLUMN_CHUNK_BYTES: usize = 64 << 10;
+
+/// Chunks, and the footer, begin at multiples of this.
+const ALIGNMENT: u64 = 8;
 
 /// How much of an object's end is read at once in the hope that its footer is in it.
 pub const TAIL_BYTES: u64 = 64 << 10;
@@ -42,6 +49,14 @@ const END_MAGIC: [u8; 4] = *b"IDAW";
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("damaged object: {0}")]
 pub struct Damaged(pub String);
+
+/// Refuses objects of versions to come.
+fn check_version(version: u16) -> Result<(), Damaged> {
+    match version {
+        1..=VERSION => Ok(()),
+        _ => damaged(format!("version {version} is not known here; versions 1 to {VERSION} are")),
+    }
+}
 
 pub(crate) fn damaged<T>(what: impl Into<String>) -> Result<T, Damaged> {
     Err(Damaged(what.into()))
@@ -66,10 +81,7 @@ impl Trailer {
         if trailer[12..] != END_MAGIC {
             return damaged("the trailer's magic is missing");
         }
-        let version = u16::from_le_bytes([trailer[8], trailer[9]]);
-        if version != VERSION {
-            return damaged(format!("version {version} is not known here; version {VERSION} is"));
-        }
+        check_version(u16::from_le_bytes([trailer[8], trailer[9]]))?;
         Ok(Trailer { footer_len: word(0), footer_crc: word(4) })
     }
 

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use object_store::ObjectStore;
 use object_store::path::Path;
 use slatedb::db_cache::DbCache;
@@ -9,6 +10,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use wadi_model::env::Env;
 
 use crate::keyed::KeyedTables;
+use crate::memtables::Memtables;
 use crate::metrics::StoreMetrics;
 use crate::segments::SegmentCache;
 use crate::settings::Settings;
@@ -29,8 +31,10 @@ pub struct Context {
     pub cpu: Cpu,
     /// The budget of bytes accepted and not yet acked.
     pub memory: Memory,
-    /// The budget of bytes that log reads hold at once.
+    /// The budget of bytes that log reads hold at once, until clients have taken the answers.
     pub reads: Memory,
+    /// The budget of what SlateDB has in memory.
+    pub memtables: Memtables,
     /// Parts of log objects.
     pub segments: SegmentCache,
     /// SlateDB's blocks of all shards; `None` runs without a cache, for simulations.
@@ -59,6 +63,24 @@ pub struct Memory {
 /// A share of a [`Memory`], given back when dropped.
 #[derive(Debug)]
 pub struct Share(#[allow(dead_code, reason = "held for its drop")] OwnedSemaphorePermit);
+
+impl Share {
+    /// The bytes, which now hold the share too, until their last clone or slice is dropped.
+    pub fn hold(self: &Arc<Share>, bytes: Bytes) -> Bytes {
+        Bytes::from_owner(Held { bytes, _share: self.clone() })
+    }
+}
+
+struct Held {
+    bytes: Bytes,
+    _share: Arc<Share>,
+}
+
+impl AsRef<[u8]> for Held {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
 
 impl Memory {
     /// A budget of so many bytes.

@@ -11,8 +11,6 @@ use slatedb::config::{
     CompactorOptions, CompressionCodec, FlushOptions, FlushType, GarbageCollectorDirectoryOptions,
     GarbageCollectorOptions, Settings, WriteOptions,
 };
-use slatedb::db_cache::DbCache;
-use slatedb::db_cache::foyer::{FoyerCache, FoyerCacheOptions};
 use slatedb::{CloseReason, Db, ErrorKind, WriteBatch};
 use wadi_model::{LogSeq, ShardId};
 
@@ -77,8 +75,10 @@ pub async fn open(
     builder.build().await
 }
 
+/// The size at which SlateDB flushes a memtable by itself.
+pub const MEMTABLE_BYTES: usize = 32 << 20;
+
 fn settings(context: &Context) -> Settings {
-    const MIB: usize = 1 << 20;
     // The safety of files comes from the epoch; boundary files need a conditional update that a directory lacks.
     let gc = |interval| GarbageCollectorDirectoryOptions {
         interval: Some(Duration::from_secs(interval)),
@@ -89,8 +89,8 @@ fn settings(context: &Context) -> Settings {
         wal_enabled: false,
         flush_interval: None,
         manifest_poll_interval: Duration::from_secs(60),
-        l0_sst_size_bytes: 32 * MIB,
-        max_unflushed_bytes: 96 * MIB,
+        l0_sst_size_bytes: MEMTABLE_BYTES,
+        max_unflushed_bytes: 3 * MEMTABLE_BYTES,
         l0_max_ssts: 32,
         l0_max_ssts_per_key: 32,
         compression_codec: Some(CompressionCodec::Zstd),
@@ -125,10 +125,4 @@ pub async fn flush(db: &Db) -> Result<(), slatedb::Error> {
 /// Whether the error says that another writer has taken the database.
 pub fn is_fenced(error: &slatedb::Error) -> bool {
     matches!(error.kind(), ErrorKind::Closed(CloseReason::Fenced))
-}
-
-/// A cache of SlateDB blocks for all shards of a process.
-pub fn block_cache(bytes: usize) -> Arc<dyn DbCache> {
-    let options = FoyerCacheOptions { max_capacity: bytes as u64, ..FoyerCacheOptions::default() };
-    Arc::new(FoyerCache::new_with_opts(options))
 }

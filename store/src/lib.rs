@@ -6,17 +6,20 @@
 //!
 //! This is the only crate that opens shard databases, so that every process uses the same settings and codecs.
 
+pub mod block_cache;
 pub mod claim;
 pub mod clock;
 pub mod cluster;
 pub mod container;
 pub mod context;
 pub mod database;
+pub mod disk_cache;
 pub mod doctor;
 pub mod host;
 pub mod keyed;
 pub mod keys;
 pub mod log;
+pub mod memtables;
 pub mod metrics;
 pub mod objects;
 pub mod segments;

@@ -32,8 +32,12 @@ pub struct StoreMetrics {
     pub log_gets: Counter,
     /// Their bytes.
     pub log_get_bytes: Counter,
-    /// Segments found in memory.
+    /// Segments found in memory or on the local disk.
     pub segment_hits: Counter,
+    /// Those of them that the local disk had.
+    pub segment_disk_hits: Counter,
+    /// Segments that the local disk had and did not give, or not rightly.
+    pub segment_disk_errors: Counter,
     /// Segments that had to be read.
     pub segment_misses: Counter,
 }
@@ -56,6 +60,8 @@ impl StoreMetrics {
             log_gets: Counter::default(),
             log_get_bytes: Counter::default(),
             segment_hits: Counter::default(),
+            segment_disk_hits: Counter::default(),
+            segment_disk_errors: Counter::default(),
             segment_misses: Counter::default(),
         };
         let store = registry.sub_registry_with_prefix("wadi_store");
@@ -86,7 +92,17 @@ impl StoreMetrics {
             Unit::Bytes,
             metrics.log_get_bytes.clone(),
         );
-        store.register("segment_hits", "Segments found in memory", metrics.segment_hits.clone());
+        store.register("segment_hits", "Segments found in a cache", metrics.segment_hits.clone());
+        store.register(
+            "segment_disk_hits",
+            "Segments found on the local disk",
+            metrics.segment_disk_hits.clone(),
+        );
+        store.register(
+            "segment_disk_errors",
+            "Segments that the local disk had and did not give",
+            metrics.segment_disk_errors.clone(),
+        );
         store.register("segment_misses", "Segments read from the store", metrics.segment_misses.clone());
         metrics
     }

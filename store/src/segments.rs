@@ -1,22 +1,25 @@
-//! Parts of log objects, cached in memory and read by range.
+//! Parts of log objects, cached in memory and on a local disk, and read by range.
 //!
 //! The unit is a *segment*: what a reader asks for as a whole and the footer gives a checksum of — a small chunk, or of a
 //! larger one its message head or one of its columns. So a reader of two columns reads and keeps those bytes alone,
 //! and a reader of all columns finds the two in memory. (Aligned blocks would read a mebibyte for a column of 100 KiB.)
 //!
-//! Called by log reads. Objects never change, so entries never go stale; checksums are verified when they enter.
+//! Called by log reads. Objects never change, so entries never go stale; checksums are verified when they enter, and again
+//! when they come from the disk.
 
+use std::io::{Read, Write};
 use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use foyer::{Cache, CacheBuilder};
+use foyer::{Cache, CacheBuilder, Code, HybridCache, Source};
 use futures::future::try_join_all;
+use object_store::ObjectStore;
 use object_store::path::Path;
-use object_store::{ObjectStore, ObjectStoreExt};
 use wadi_model::{LogSeq, ShardId};
 
 use crate::container::Damaged;
+use crate::disk_cache::DiskCache;
 use crate::log::{ReadError, object_path};
 use crate::metrics::StoreMetrics;
 
@@ -35,6 +38,9 @@ pub struct Segment {
     pub crc: u32,
 }
 
+/// What it holds, in which format, as a directory on the disk.
+const NAME: &str = "segments-1";
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Key {
     shard: ShardId,
@@ -42,30 +48,130 @@ struct Key {
     start: u64,
 }
 
+impl Code for Key {
+    fn encode(&self, writer: &mut impl Write) -> foyer::Result<()> {
+        self.shard.0.encode(writer)?;
+        self.seq.0.encode(writer)?;
+        self.start.encode(writer)
+    }
+
+    fn decode(reader: &mut impl Read) -> foyer::Result<Key> {
+        let (shard, seq) = (ShardId(u32::decode(reader)?), LogSeq(u64::decode(reader)?));
+        Ok(Key { shard, seq, start: u64::decode(reader)? })
+    }
+
+    fn estimated_size(&self) -> usize {
+        20
+    }
+}
+
+/// A segment's bytes as foyer keeps them.
+#[derive(Clone, Debug)]
+struct Kept(Bytes);
+
+impl Code for Kept {
+    fn encode(&self, writer: &mut impl Write) -> foyer::Result<()> {
+        (self.0.len() as u64).encode(writer)?;
+        writer.write_all(&self.0).map_err(foyer::Error::io_error)
+    }
+
+    fn decode(reader: &mut impl Read) -> foyer::Result<Kept> {
+        let len = u64::decode(reader)?;
+        let mut bytes = Vec::new();
+        // What the disk says is not believed before the bytes are there.
+        reader.take(len).read_to_end(&mut bytes).map_err(foyer::Error::io_error)?;
+        match bytes.len() as u64 == len {
+            true => Ok(Kept(bytes.into())),
+            false => Err(foyer::Error::io_error(std::io::ErrorKind::UnexpectedEof.into())),
+        }
+    }
+
+    fn estimated_size(&self) -> usize {
+        8 + self.0.len()
+    }
+}
+
 /// The cache of segments. Clones share it.
 #[derive(Clone, Debug)]
-pub struct SegmentCache(Option<Cache<Key, Bytes>>);
+pub struct SegmentCache(Tier);
+
+#[derive(Clone, Debug)]
+enum Tier {
+    None,
+    Memory(Cache<Key, Kept>),
+    Disk {
+        cache: HybridCache<Key, Kept>,
+        /// Locked as long as the cache uses it.
+        _directory: DiskCache,
+    },
+}
 
 impl SegmentCache {
-    /// A cache of so many bytes.
+    /// A cache of so many bytes in memory.
     pub fn new(bytes: usize) -> SegmentCache {
-        let cache = CacheBuilder::new(bytes).with_name("segments").with_weighter(|_, v: &Bytes| v.len() + 64);
-        SegmentCache(Some(cache.build()))
+        let cache =
+            CacheBuilder::new(bytes).with_name(NAME).with_weighter(|_, kept: &Kept| kept.0.len() + 64);
+        SegmentCache(Tier::Memory(cache.build()))
+    }
+
+    /// A cache of so many bytes in memory, and on the disk if there is one.
+    pub async fn open(bytes: usize, disk: Option<&DiskCache>) -> SegmentCache {
+        if let Some(disk) = disk
+            && let Some(cache) = disk.cache(NAME, (3, 4), bytes, |kept: &Kept| kept.0.len()).await
+        {
+            return SegmentCache(Tier::Disk { cache, _directory: disk.clone() });
+        }
+        SegmentCache::new(bytes)
     }
 
     /// Keeps nothing, for simulations.
     pub fn none() -> SegmentCache {
-        SegmentCache(None)
+        SegmentCache(Tier::None)
     }
 
-    fn get(&self, key: &Key) -> Option<Bytes> {
-        self.0.as_ref().and_then(|cache| cache.get(key)).map(|entry| entry.value().clone())
+    /// Waits until the disk has what it was given.
+    pub async fn close(&self) {
+        if let Tier::Disk { cache, .. } = &self.0
+            && let Err(error) = cache.close().await
+        {
+            tracing::debug!(%error, "the segment cache did not close cleanly");
+        }
+    }
+
+    async fn get(&self, key: &Key, crc: u32, metrics: &StoreMetrics) -> Option<Bytes> {
+        match &self.0 {
+            Tier::None => None,
+            Tier::Memory(cache) => cache.get(key).map(|entry| entry.value().0.clone()),
+            Tier::Disk { cache, .. } => {
+                let entry = match cache.get(key).await {
+                    Ok(entry) => entry?,
+                    Err(error) => {
+                        tracing::debug!(%error, "a segment was not read from the disk cache");
+                        metrics.segment_disk_errors.inc();
+                        return None;
+                    }
+                };
+                if entry.source() != Source::Disk {
+                    return Some(entry.value().0.clone());
+                }
+                if crc32c::crc32c(&entry.value().0) != crc {
+                    metrics.segment_disk_errors.inc();
+                    cache.remove(key);
+                    return None;
+                }
+                metrics.segment_disk_hits.inc();
+                Some(entry.value().0.clone())
+            }
+        }
     }
 
     fn put(&self, key: Key, bytes: &Bytes) {
-        if let Some(cache) = &self.0 {
-            // A slice would keep the whole answer of a merged request alive.
-            cache.insert(key, Bytes::copy_from_slice(bytes));
+        // A slice would keep the whole answer of a merged request alive.
+        let kept = || Kept(Bytes::copy_from_slice(bytes));
+        match &self.0 {
+            Tier::None => {}
+            Tier::Memory(cache) => drop(cache.insert(key, kept())),
+            Tier::Disk { cache, .. } => drop(cache.insert(key, kept())),
         }
     }
 
@@ -79,7 +185,10 @@ impl SegmentCache {
         wanted: &[Segment],
     ) -> Result<Vec<Bytes>, ReadError> {
         let key = |s: &Segment| Key { shard, seq, start: s.range.start };
-        let mut found: Vec<Option<Bytes>> = wanted.iter().map(|s| self.get(&key(s))).collect();
+        let mut found = Vec::with_capacity(wanted.len());
+        for segment in wanted {
+            found.push(self.get(&key(segment), segment.crc, metrics).await);
+        }
         let missing: Vec<usize> = (0..wanted.len()).filter(|i| found[*i].is_none()).collect();
         metrics.segment_hits.inc_by((wanted.len() - missing.len()) as u64);
         metrics.segment_misses.inc_by(missing.len() as u64);
@@ -89,7 +198,7 @@ impl SegmentCache {
         for (range, _) in &requests {
             metrics.log_gets.inc();
             metrics.log_get_bytes.inc_by(range.end - range.start);
-            gets.push(objects.get_range(&path, range.clone()));
+            gets.push(get(objects.as_ref(), &path, range));
         }
         let answers =
             try_join_all(gets).await.map_err(|source| ReadError::Store { path: path.clone(), source })?;
@@ -119,6 +228,12 @@ impl SegmentCache {
     }
 }
 
+/// One range of an object. The call for several ranges, as a local store then opens and reads the file in one go.
+async fn get(store: &dyn ObjectStore, path: &Path, range: &Range<u64>) -> object_store::Result<Bytes> {
+    let answers = store.get_ranges(path, std::slice::from_ref(range)).await?;
+    Ok(answers.into_iter().next().unwrap_or_default())
+}
+
 /// The requests for the missing segments: each a range, and which segments lie in it.
 fn merge(wanted: &[Segment], missing: &[usize]) -> Vec<(Range<u64>, Vec<usize>)> {
     let mut requests: Vec<(Range<u64>, Vec<usize>)> = Vec::new();
@@ -140,24 +255,4 @@ fn merge(wanted: &[Segment], missing: &[usize]) -> Vec<(Range<u64>, Vec<usize>)>
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn segment(range: Range<u64>) -> Segment {
-        Segment { range, crc: 0 }
-    }
-
-    #[test]
-    fn near_segments_share_a_request_and_far_ones_do_not() {
-        let wanted = [segment(0..10), segment(10..20), segment(100..200), segment(1 << 20..1 << 21)];
-        let requests = merge(&wanted, &[0, 1, 2, 3]);
-        assert_eq!(requests, [(0..200, vec![0, 1, 2]), (1 << 20..1 << 21, vec![3])]);
-    }
-
-    #[test]
-    fn cached_segments_are_left_out() {
-        let wanted = [segment(0..10), segment(10..20), segment(20..30)];
-        assert_eq!(merge(&wanted, &[0, 2]), [(0..30, vec![0, 2])]);
-        assert!(merge(&wanted, &[]).is_empty());
-    }
-}
+mod tests;

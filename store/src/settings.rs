@@ -1,5 +1,6 @@
 //! How a gateway's shards behave, with the reason of each default.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// A setting that does not fit, alone or with another.
@@ -43,12 +44,18 @@ pub struct Settings {
     pub block_cache_bytes: usize,
     /// Bytes of rows of primary-key tables kept in memory, over all shards.
     pub row_cache_bytes: usize,
+    /// Where older log data and SlateDB blocks are kept on a local disk too; `None` keeps them in memory alone.
+    pub cache_dir: Option<PathBuf>,
+    /// Bytes of that disk.
+    pub cache_disk_bytes: usize,
     /// A group of state changes is written to SlateDB after so many log objects …
     pub group_objects: usize,
     /// … or after this time …
     pub group_interval: Duration,
     /// … or when its changes have this size.
     pub group_bytes: usize,
+    /// Bytes that SlateDB holds in memory for all shards; beyond it the largest memtable is flushed first.
+    pub memtable_bytes: usize,
     /// SlateDB's memtable is flushed after so many log objects, so that a takeover replays no more …
     pub memtable_objects: u64,
     /// … or after this time.
@@ -77,9 +84,12 @@ impl Default for Settings {
             segment_cache_bytes: 64 * MIB,
             block_cache_bytes: 64 * MIB,
             row_cache_bytes: 64 * MIB,
+            cache_dir: None,
+            cache_disk_bytes: 0,
             group_objects: 64,
             group_interval: Duration::from_secs(1),
             group_bytes: 8 * MIB,
+            memtable_bytes: 512 * MIB,
             memtable_objects: 512,
             memtable_interval: Duration::from_secs(60),
             lease_ttl: Duration::from_secs(10),

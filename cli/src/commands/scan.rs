@@ -19,6 +19,9 @@ const TABLE_LIMIT: u64 = 100;
 pub(crate) struct ScanArgs {
     /// database.table
     table: TableName,
+    /// Only this partition, in partitioned tables.
+    #[arg(long, env = "WADI_PARTITION")]
+    partition: Option<String>,
     /// Only these columns, with commas between.
     #[arg(long, env = "WADI_COLUMNS", value_delimiter = ',')]
     columns: Vec<String>,
@@ -36,7 +39,12 @@ pub(crate) struct ScanArgs {
 pub(crate) async fn run(args: ScanArgs, context: &Context) -> Result<(), Failure> {
     let format = format_of(args.format, context);
     let default_limit = (format == RowFormat::Table).then_some(TABLE_LIMIT);
-    let query = ScanQuery { columns: args.columns, filter: args.filter, limit: args.limit.or(default_limit) };
+    let query = ScanQuery {
+        partition: args.partition,
+        columns: args.columns,
+        filter: args.filter,
+        limit: args.limit.or(default_limit),
+    };
     let mut batches = context.client()?.scan(&args.table, &query).await?;
     let mut printer = RowPrinter::new(format, BufWriter::new(stdout().lock()));
     while let Some(batch) = batches.next().await {

@@ -18,6 +18,9 @@ pub(crate) struct TailArgs {
     /// Where to begin: earliest, latest, a time (2026-01-31T12:00:00Z), or a cursor.
     #[arg(long, env = "WADI_FROM", default_value = "latest")]
     from: String,
+    /// Only this partition, in partitioned tables.
+    #[arg(long, env = "WADI_PARTITION")]
+    partition: Option<String>,
     /// Only these columns, with commas between; system columns such as `_offset` can be asked for.
     #[arg(long, env = "WADI_COLUMNS", value_delimiter = ',')]
     columns: Vec<String>,
@@ -30,7 +33,12 @@ pub(crate) struct TailArgs {
 }
 
 pub(crate) async fn run(args: TailArgs, context: &Context) -> Result<(), Failure> {
-    let query = TailQuery { from: Some(args.from), columns: args.columns, filter: args.filter };
+    let query = TailQuery {
+        from: Some(args.from),
+        partition: args.partition,
+        columns: args.columns,
+        filter: args.filter,
+    };
     let limit = args.limit.unwrap_or(u64::MAX);
     let mut lines = context.client()?.tail_lines(&args.table, &query).await?;
     let mut printed = 0;

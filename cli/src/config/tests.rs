@@ -84,12 +84,15 @@ fn fields_are_checked_against_each_other() {
         (&["--data-dir", "/d", "--s3-region", "eu"], "not S3"),
         (&["--object-store", "s3://b", "--s3-endpoint", "http://h:1"], "--s3-allow-http"),
         (&["--object-store", "s3://b", "--s3-endpoint", "h:1"], "is no URL"),
+        (&["--cache-dir", "/c"], "cache_dir is given, but object_store"),
+        (&["--object-store", "s3://b", "--cache-dir", "/c", "--cache-disk-bytes", "1MiB"], "from 256MiB"),
         (&["--meta", "etcd"], "etcd_endpoints is empty"),
         (&["--etcd-endpoints", "http://e:2379"], "meta is embedded"),
         (&["--shards", "0"], "from 1 to 4096"),
         (&["--linger", "2s"], "from 0s to 1s"),
         (&["--lease-ttl", "3s"], "from 6s to 2m"),
         (&["--memory-unacked", "1MiB"], "from 64MiB"),
+        (&["--auto-partition-check-interval", "0s"], "from 1s to 1day"),
     ];
     for (flags, want) in cases {
         let error = error(ServerKind::Dev, None, flags);

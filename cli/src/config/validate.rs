@@ -9,6 +9,9 @@ use crate::failure::Failure;
 /// Two full log objects: with less, one large write could never get in beside another.
 const LEAST_UNACKED: ByteSize = ByteSize::mib(64);
 
+/// With less, the disk cache would have too few blocks to evict one by one.
+const LEAST_DISK: ByteSize = ByteSize::mib(256);
+
 impl ServerConfig {
     /// Checks the fields against each other.
     pub(super) fn validate(&self) -> Result<(), Failure> {
@@ -46,6 +49,8 @@ impl ServerConfig {
             ("s3_endpoint", self.s3_endpoint.is_some()),
             ("s3_region", self.s3_region.is_some()),
             ("s3_allow_http", self.s3_allow_http),
+            // A directory as object store is a local disk already.
+            ("cache_dir", self.cache_dir.is_some()),
         ];
         if let Some((name, _)) = s3_only.iter().find(|(_, given)| *given && !is_s3) {
             return Err(Failure::usage(format!("{name} is given, but object_store \"{url}\" is not S3")));
@@ -87,6 +92,14 @@ impl ServerConfig {
         // A log PUT may take 5 s, and must be given up before the lease has run out.
         if !(Duration::from_secs(6)..=Duration::from_secs(120)).contains(&self.lease_ttl) {
             return outside("lease_ttl", time(self.lease_ttl), "6s", "2m");
+        }
+        let interval = self.auto_partition_check_interval;
+        if !(Duration::from_secs(1)..=Duration::from_secs(24 * 3600)).contains(&interval) {
+            return outside("auto_partition_check_interval", time(interval), "1s", "1day");
+        }
+        if self.cache_dir.is_some() && self.cache_disk_bytes < LEAST_DISK {
+            let size = self.cache_disk_bytes.to_string();
+            return outside("cache_disk_bytes", size, "256MiB", "what is free on the disk");
         }
         if self.memory_unacked < LEAST_UNACKED {
             return outside(

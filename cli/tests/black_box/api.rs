@@ -162,7 +162,7 @@ async fn offsets_are_found_by_time() {
 }
 
 /// Every route of the API, by path and method.
-const ROUTES: [(&str, &[&str]); 13] = [
+const ROUTES: [(&str, &[&str]); 14] = [
     ("/v1/databases", &["get", "post"]),
     ("/v1/databases/{database}", &["delete", "get"]),
     ("/v1/databases/{database}/tables", &["get", "post"]),
@@ -170,6 +170,7 @@ const ROUTES: [(&str, &[&str]); 13] = [
     ("/v1/databases/{database}/tables/{table}/append", &["post"]),
     ("/v1/databases/{database}/tables/{table}/log", &["get"]),
     ("/v1/databases/{database}/tables/{table}/offsets", &["get"]),
+    ("/v1/databases/{database}/tables/{table}/partitions", &["delete", "get", "post"]),
     ("/v1/databases/{database}/tables/{table}/scan", &["get"]),
     ("/v1/databases/{database}/tables/{table}/tail", &["get"]),
     ("/v1/status", &["get"]),

@@ -139,6 +139,7 @@ async fn what_is_no_change_of_a_row_is_named() {
         let problem = post(&server, &table, "", NDJSON, body.clone()).await.expect(422).problem();
         let error = &problem["errors"][0];
         assert_eq!((&problem["errors_total"], &error["row"]), (&json!(1), &json!(1)), "{event}: {problem}");
+        assert_eq!(error["line"], 3, "{event}: {problem}");
         assert_eq!(error["column"].as_str().unwrap_or_default(), column, "{event}: {problem}");
         assert!(error.to_string().contains(word), "{event}: no {word:?} in {error}");
         let skipped = post(&server, &table, "&on_error=skip", NDJSON, body).await.expect(200).json();

@@ -20,6 +20,7 @@ mod keyed;
 mod keyed_bad;
 mod keyed_cli;
 mod load;
+mod partitions;
 mod peers;
 mod s3;
 mod sigkill;

@@ -74,6 +74,14 @@ impl Lines {
         }
     }
 
+    /// What the next event of this name says.
+    pub(crate) async fn event(&mut self, name: &str) -> Value {
+        let head = format!("event: {name}");
+        while self.next().await != head {}
+        let data = self.next().await;
+        serde_json::from_str(data.strip_prefix("data: ").unwrap()).unwrap()
+    }
+
     /// The next cursor.
     pub(crate) async fn cursor(&mut self) -> String {
         loop {
@@ -153,7 +161,7 @@ async fn a_cursor_goes_on_without_gap_or_repeat() {
     }
     found.sort_unstable();
     assert_eq!(found, (0..u64::from(written)).collect::<Vec<_>>());
-    assert!(lines.cursor().await.starts_with("c1."));
+    assert!(lines.cursor().await.starts_with("c2."));
 }
 
 #[tokio::test(flavor = "multi_thread")]

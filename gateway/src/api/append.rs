@@ -4,10 +4,11 @@ use axum::extract::{Request, State};
 use axum::response::Response;
 use wadi_model::ErrorKind;
 
-use super::writing::{OnError, Received};
+use super::writing::{OnError, Received, Sorted};
 use crate::app::Gateway;
 use crate::problem::Problem;
 use crate::request::{Parameters, RequestId, TablePath};
+use crate::targets;
 
 /// Adds rows to a log table.
 #[utoipa::path(post, path = "/v1/databases/{database}/tables/{table}/append", tag = "rows",
@@ -35,7 +36,12 @@ pub async fn append(
         return Err(Problem::new(ErrorKind::Invalid, "wrong_table_kind", detail));
     }
     let schema = table.schema().clone();
-    let received = Received::take(&gateway, table, "append".into(), on_error, id, request).await?;
-    let decoded = received.decode(&gateway, schema, Ok).await?;
-    received.write(&gateway, decoded, None).await
+    let received = Received::take(&gateway, table.clone(), "append".into(), on_error, id, request).await?;
+    let now = gateway.env().now_millis();
+    let sort_out = move |mut decoded| {
+        let grouping = targets::assign(&table, None, &mut decoded, now)?;
+        Ok(Sorted { decoded, keyed: None, grouping })
+    };
+    let sorted = received.sort_out(&gateway, schema, sort_out).await?;
+    received.write(&gateway, sorted).await
 }

@@ -1,21 +1,26 @@
 //! `GET …/log`: one bucket's rows from an offset on.
 
+use std::convert::Infallible;
+use std::sync::Arc;
+
 use axum::body::Body;
 use axum::extract::State;
 use axum::response::Response;
 use bytes::Bytes;
+use futures::stream;
 use http::{HeaderMap, HeaderValue, header};
 use tokio::time::Instant;
 use wadi_model::{ErrorKind, Offset, Table};
-use wadi_store::shard::{LogAnswer, LogRead, LogReadError, Shard};
+use wadi_store::shard::{LogAnswer, LogRead, LogReadError, Piece, Shard};
 
 use crate::app::Gateway;
 use crate::body::AnswerFormat;
+use crate::places::{Place, Scope, name_a_partition};
 use crate::problem::Problem;
 use crate::request::{Parameters, TablePath};
 use crate::rows::{Selection, Writer};
 
-/// Rows of one answer, if the client does not say.
+/// Rows of an answer in text, if the client does not say. Answers in Arrow are as long as their bytes allow.
 const MAX_ROWS: u64 = 100_000;
 
 /// Most rows of one answer.
@@ -31,6 +36,17 @@ const FORMATS: [AnswerFormat; 4] =
 pub(super) fn answer_format(headers: &HeaderMap, offered: &[AnswerFormat]) -> Result<AnswerFormat, Problem> {
     let accept = headers.get(header::ACCEPT).and_then(|v| v.to_str().ok());
     AnswerFormat::choose(accept, offered).map_err(Problem::from)
+}
+
+/// The place that `partition=` and `bucket=` name; a table of one bucket needs no number.
+fn place_of(gateway: &Gateway, parameters: &mut Parameters, table: &Arc<Table>) -> Result<Place, Problem> {
+    let named = parameters.text("partition");
+    let bucket = bucket_of(parameters, table)?;
+    if table.is_partitioned() && named.is_none() {
+        return Err(name_a_partition(table, &gateway.catalog().partitions(table.id)));
+    }
+    let scope = Scope::of(gateway, table, named.as_deref())?;
+    Ok(Place::new(table.id, scope.partitions().first().cloned().flatten(), bucket))
 }
 
 /// The bucket that `bucket=` names; a table of one bucket needs none.
@@ -54,7 +70,8 @@ pub(super) fn bucket_of(parameters: &mut Parameters, table: &Table) -> Result<u3
 /// Reads a bucket's log.
 #[utoipa::path(get, path = "/v1/databases/{database}/tables/{table}/log", tag = "rows",
     params(("database" = String, Path), ("table" = String, Path),
-        ("bucket" = Option<u32>, Query), ("offset" = Option<u64>, Query, description = "From here on; default 0"),
+        ("bucket" = Option<u32>, Query), ("partition" = Option<String>, Query, description = "Needed in partitioned tables"),
+        ("offset" = Option<u64>, Query, description = "From here on; default 0"),
         ("columns" = Option<String>, Query), ("filter" = Option<String>, Query, description = "SQL condition on columns"),
         ("max_bytes" = Option<u64>, Query), ("max_rows" = Option<u64>, Query),
         ("wait_ms" = Option<u64>, Query, description = "Wait so long for the first row")),
@@ -69,24 +86,32 @@ pub async fn log(
     let table = gateway.catalog().table(&name)?;
     let format = answer_format(&headers, &FORMATS)?;
     let selection = Selection::of_log(&mut parameters, &table)?;
-    let bucket = bucket_of(&mut parameters, &table)?;
+    let place = place_of(&gateway, &mut parameters, &table)?;
     let offset = Offset(parameters.number("offset", 0, u64::MAX)?);
     let most = gateway.limits().read_bytes as u64;
     let max_bytes = parameters.number("max_bytes", most, most)?.max(1) as usize;
-    let max_rows = parameters.number("max_rows", MAX_ROWS, MOST_ROWS)?.max(1) as usize;
+    let default_rows = if format == AnswerFormat::ArrowStream { MOST_ROWS } else { MAX_ROWS };
+    let max_rows = parameters.number("max_rows", default_rows, MOST_ROWS)?.max(1) as usize;
     let wait = parameters.number("wait_ms", 0, gateway.limits().wait.as_millis() as u64)?;
     parameters.finish()?;
 
-    let read = Read { table: &table, selection: &selection, bucket, until: None, max_bytes, max_rows };
+    let read = Read { table: &table, selection: &selection, place: &place, until: None, max_bytes, max_rows };
     let answer =
         read.wait_for(&gateway, offset, Instant::now() + std::time::Duration::from_millis(wait)).await?;
-    let cpu = gateway.host().context().cpu.clone();
     let (schema, more) = (selection.schema.clone(), ends(&answer));
-    let body = cpu.run(move || encode(format, &schema, &answer)).await;
-    let body =
-        body.unwrap_or_else(|| Err(Problem::new(ErrorKind::Internal, "internal", "writing rows panicked")))?;
-    let mut response = Response::new(Body::from(body));
+    let body = if format == AnswerFormat::ArrowStream && answer.pieces.iter().all(Piece::is_stored) {
+        // Bytes pass through as they are; handing them to another thread would be all the work there is.
+        encode(format, &schema, answer)
+    } else {
+        let cpu = gateway.host().context().cpu.clone();
+        let panicked = || Err(Problem::new(ErrorKind::Internal, "internal", "writing rows panicked"));
+        cpu.run(move || encode(format, &schema, answer)).await.unwrap_or_else(panicked)
+    }?;
+    let length: usize = body.iter().map(Bytes::len).sum();
+    let mut response =
+        Response::new(Body::from_stream(stream::iter(body.into_iter().map(Ok::<_, Infallible>))));
     let headers = response.headers_mut();
+    headers.insert(header::CONTENT_LENGTH, HeaderValue::from(length));
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(format.content_type()));
     let names = ["wadi-next-offset", "wadi-high-watermark", "wadi-log-start"];
     for (name, (_, value)) in names.into_iter().zip(more) {
@@ -104,25 +129,27 @@ fn ends(answer: &LogAnswer) -> [(&'static str, u64); 3] {
     ]
 }
 
+/// The answer's bytes, in pieces that are sent one after the other.
 fn encode(
     format: AnswerFormat,
     schema: &arrow::datatypes::SchemaRef,
-    answer: &LogAnswer,
-) -> Result<Bytes, Problem> {
+    answer: LogAnswer,
+) -> Result<Vec<Bytes>, Problem> {
     let mut writer = Writer::new(format, schema);
-    let mut body = writer.begin()?.to_vec();
+    let mut body = Vec::with_capacity(answer.pieces.len() + 2);
+    body.push(writer.begin()?);
     for piece in &answer.pieces {
-        body.extend_from_slice(&writer.piece(piece)?);
+        body.push(writer.piece(piece)?);
     }
-    body.extend_from_slice(&writer.end(&ends(answer)));
-    Ok(body.into())
+    body.push(writer.end(&ends(&answer)));
+    Ok(body.into_iter().map(|bytes| answer.share.hold(bytes)).collect())
 }
 
 /// Reads of one bucket.
 pub(super) struct Read<'a> {
-    pub table: &'a Table,
+    pub table: &'a Arc<Table>,
     pub selection: &'a Selection,
-    pub bucket: u32,
+    pub place: &'a Place,
     pub until: Option<Offset>,
     pub max_bytes: usize,
     pub max_rows: usize,
@@ -133,7 +160,8 @@ impl Read<'_> {
     pub(super) async fn once(&self, shard: &Shard, offset: Offset) -> Result<LogAnswer, LogReadError> {
         let request = LogRead {
             table: self.table,
-            bucket: self.table.bucket(self.bucket),
+            bucket: self.place.bucket,
+            partition: self.place.partition_name(),
             offset,
             columns: self.selection.columns.clone(),
             system: self.selection.system.clone(),
@@ -154,8 +182,8 @@ impl Read<'_> {
     ) -> Result<LogAnswer, Problem> {
         let mut offset = offset;
         loop {
-            let bucket = self.table.bucket(self.bucket);
-            let shard = gateway.host().shard_of(&bucket, gateway.limits().patience).await?;
+            self.place.check(gateway, self.table)?;
+            let shard = gateway.host().shard_of(&self.place.bucket, gateway.limits().patience).await?;
             let mut changes = shard.changes();
             changes.borrow_and_update();
             let answer = match self.once(&shard, offset).await {
@@ -174,8 +202,8 @@ impl Read<'_> {
             if offset < answer.bounds.high_watermark {
                 continue;
             }
-            // Our own handle would keep the channel open.
-            drop(shard);
+            // Our own handle would keep the channel open, and the answer its share of the read budget.
+            drop((shard, answer));
             // A closed channel means that the shard has ended; the next round finds its successor.
             let _ = tokio::time::timeout_at(deadline, changes.changed()).await;
         }

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, RecordBatch};
+use arrow::array::{Array, ArrayRef, RecordBatch, UInt32Array};
 use arrow::datatypes::Schema as ArrowSchema;
 use axum::body::Body;
 use axum::extract::{Request, State};
@@ -16,9 +16,10 @@ use bytes::Bytes;
 use futures::future::try_join_all;
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 use tokio::time::Instant;
+use wadi_model::partition::Grouping;
 use wadi_model::reject::RowError;
 use wadi_model::row::Rows;
-use wadi_model::{Bucket, Column, ErrorKind, FieldId, Schema, Table};
+use wadi_model::{Bucket, Column, ErrorKind, FieldId, PartitionId, Schema, Table};
 use wadi_store::keyed::KeyedTable;
 use wadi_store::shard::{LookupError, Piece, Shard};
 
@@ -39,6 +40,13 @@ const MAX_KEYS: u64 = 100_000;
 
 /// Most rows of an answer.
 const MAX_ROWS: usize = 100_000;
+
+/// What a row of an answer is counted with in the budget of reads, and what the rows of a prefix are.
+const ROW_BYTES: usize = 1 << 10;
+const GROUP_BYTES: usize = 16 << 10;
+
+/// What any lookup is counted with.
+const LEAST_BYTES: usize = 64 << 10;
 
 /// Most bytes of stored rows in an answer.
 const MAX_BYTES: usize = 64 << 20;
@@ -218,11 +226,15 @@ async fn answer(
         let detail = format!("{} keys are more than the {MAX_KEYS} of one lookup", keys.num_rows());
         return Err(Problem::new(ErrorKind::TooLarge, "too_many_keys", detail));
     }
+    let given = if keys.num_rows() == 0 { by.len() } else { by.given(&keys)? };
+    // What the rows will take is not known before; most are small.
+    let each = if given == by.len() { ROW_BYTES } else { GROUP_BYTES };
+    let held = keys.num_rows().saturating_mul(each).clamp(LEAST_BYTES, MAX_BYTES);
+    let _share = gateway.host().context().reads.take(held).await;
     let found = match keys.num_rows() {
         0 => Vec::new(),
         _ => {
-            let given = by.given(&keys)?;
-            let parts = parts(&keyed, &by, &keys, given)?;
+            let parts = parts(gateway, &keyed, &by, &keys, given)?;
             if given == by.len() {
                 points(gateway, parts, keys.num_rows()).await?
             } else {
@@ -253,26 +265,58 @@ struct Part {
     keys: Rows,
 }
 
-fn parts(keyed: &KeyedTable, by: &By, keys: &RecordBatch, given: usize) -> Result<Vec<Part>, Problem> {
+fn parts(
+    gateway: &Gateway,
+    keyed: &KeyedTable,
+    by: &By,
+    keys: &RecordBatch,
+    given: usize,
+) -> Result<Vec<Part>, Problem> {
     let table = keyed.table();
+    let partitions = partitions_of(gateway, table, &keys.columns()[..by.partition])?;
     let buckets = match table.buckets {
         1 => vec![0; keys.num_rows()],
         buckets => table.bucket_function().buckets_of(keys, &by.bucket_key, buckets)?,
     };
-    let mut rows: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
+    let mut rows: BTreeMap<Bucket, Vec<usize>> = BTreeMap::new();
     for (row, bucket) in buckets.into_iter().enumerate() {
-        rows.entry(bucket).or_default().push(row);
+        // What is in no partition that exists is not there.
+        let Some(partition) = partitions.as_ref().map_or(Some(PartitionId::NONE), |of_rows| of_rows[row])
+        else {
+            continue;
+        };
+        rows.entry(Bucket { table: table.id, partition, bucket }).or_default().push(row);
     }
-    let part = |(bucket, rows): (u32, Vec<usize>)| {
-        let take = arrow::array::UInt32Array::from_iter_values(rows.iter().map(|row| *row as u32));
+    let part = |(bucket, rows): (Bucket, Vec<usize>)| {
+        let take = UInt32Array::from_iter_values(rows.iter().map(|row| *row as u32));
         let column = |at: usize| arrow::compute::take(keys.column(at), &take, None).map_err(internal);
         let columns: Vec<ArrayRef> = (by.partition..given).map(column).collect::<Result<_, _>>()?;
         let keys = keyed
             .encode_keys(&columns, rows.len())
             .map_err(|e| Problem::new(ErrorKind::Rejected, "invalid_key", e.to_string()))?;
-        Ok(Part { bucket: table.bucket(bucket), rows, keys })
+        Ok(Part { bucket, rows, keys })
     };
     rows.into_iter().map(part).collect()
+}
+
+/// The partition of each row, if there is one of its name; `None` for a table without partitions.
+fn partitions_of(
+    gateway: &Gateway,
+    table: &Table,
+    columns: &[ArrayRef],
+) -> Result<Option<Vec<Option<PartitionId>>>, Problem> {
+    if columns.is_empty() {
+        return Ok(None);
+    }
+    let mut grouping = Grouping::of(table, columns, None)?;
+    if let Some(first) = grouping.take_rejects().told().next() {
+        let detail = format!("a key names no partition: {first}");
+        return Err(Problem::new(ErrorKind::Rejected, "invalid_key", detail));
+    }
+    let known = gateway.catalog().partitions(table.id);
+    let of_names: Vec<Option<PartitionId>> =
+        grouping.names().iter().map(|name| known.named(name).map(|partition| partition.id)).collect();
+    Ok(Some(grouping.of_rows().iter().map(|name| of_names[*name as usize]).collect()))
 }
 
 async fn points(gateway: &Gateway, parts: Vec<Part>, count: usize) -> Result<Vec<Option<Bytes>>, Problem> {
@@ -387,7 +431,7 @@ fn write(
                 next - 1
             })
         });
-        let places: arrow::array::UInt32Array = places.collect();
+        let places: UInt32Array = places.collect();
         let all = arrow::compute::take_record_batch(&rows, &places).map_err(internal)?;
         out.extend(writer.piece(&Piece::Batch(all))?);
     }

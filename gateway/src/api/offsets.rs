@@ -3,11 +3,15 @@
 use axum::Json;
 use axum::extract::State;
 use serde::Serialize;
-use wadi_model::{ErrorKind, Offset, Table};
+use wadi_model::{Bucket, ErrorKind, Offset};
 
 use crate::app::Gateway;
+use crate::places::Scope;
 use crate::problem::Problem;
 use crate::request::{Parameters, TablePath};
+
+/// Most buckets that one answer tells.
+const MAX_BUCKETS: usize = 65_536;
 
 /// A point in the logs of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,18 +43,12 @@ impl At {
     }
 
     /// The offset of this point in one bucket.
-    pub(super) async fn offset(
-        self,
-        gateway: &Gateway,
-        table: &Table,
-        bucket: u32,
-    ) -> Result<Offset, Problem> {
-        let id = table.bucket(bucket);
-        let shard = gateway.host().shard_of(&id, gateway.limits().patience).await?;
+    pub(super) async fn offset(self, gateway: &Gateway, bucket: &Bucket) -> Result<Offset, Problem> {
+        let shard = gateway.host().shard_of(bucket, gateway.limits().patience).await?;
         Ok(match self {
-            At::Earliest => shard.bounds(&id).log_start,
-            At::Latest => shard.bounds(&id).high_watermark,
-            At::Time(time) => shard.offset_at(&id, time).await?,
+            At::Earliest => shard.bounds(bucket).log_start,
+            At::Latest => shard.bounds(bucket).high_watermark,
+            At::Time(time) => shard.offset_at(bucket, time).await?,
         })
     }
 }
@@ -71,6 +69,7 @@ struct BucketOffset {
 /// Tells offsets of all buckets.
 #[utoipa::path(get, path = "/v1/databases/{database}/tables/{table}/offsets", tag = "rows",
     params(("database" = String, Path), ("table" = String, Path),
+        ("partition" = Option<String>, Query, description = "Only of this partition"),
         ("at" = Option<String>, Query, description = "earliest, latest (default) or a time in RFC 3339")),
     responses((status = 200, description = "One offset for each bucket")))]
 pub async fn offsets(
@@ -79,12 +78,23 @@ pub async fn offsets(
     mut parameters: Parameters,
 ) -> Result<Json<Offsets>, Problem> {
     let at = At::of(parameters.text("at").as_deref().unwrap_or("latest"))?;
+    let partition = parameters.text("partition");
     parameters.finish()?;
     let table = gateway.catalog().table(&name)?;
-    let mut offsets = Vec::with_capacity(table.buckets as usize);
-    for bucket in 0..table.buckets {
-        let offset = at.offset(&gateway, &table, bucket).await?;
-        offsets.push(BucketOffset { partition: String::new(), bucket, offset });
+    let scope = Scope::of(&gateway, &table, partition.as_deref())?;
+    if scope.bucket_count() > MAX_BUCKETS {
+        let detail =
+            format!("one answer tells at most {MAX_BUCKETS} buckets; name a partition with \"partition\"");
+        return Err(Problem::new(ErrorKind::Invalid, "too_many_buckets", detail));
+    }
+    let mut offsets = Vec::with_capacity(scope.bucket_count());
+    for place in scope.places() {
+        let offset = at.offset(&gateway, &place.bucket).await?;
+        offsets.push(BucketOffset {
+            partition: place.partition_name().to_owned(),
+            bucket: place.bucket.bucket,
+            offset,
+        });
     }
     Ok(Json(Offsets { offsets }))
 }

@@ -4,7 +4,7 @@ use axum::Json;
 use utoipa::OpenApi;
 use utoipa::openapi::OpenApi as Document;
 
-use super::{append, databases, log, lookup, offsets, scan, status, tables, tail, upsert};
+use super::{append, databases, log, lookup, offsets, partitions, scan, status, tables, tail, upsert};
 
 #[derive(OpenApi)]
 #[openapi(
@@ -22,6 +22,9 @@ use super::{append, databases, log, lookup, offsets, scan, status, tables, tail,
         tables::show,
         tables::alter,
         tables::drop_table,
+        partitions::list,
+        partitions::create,
+        partitions::drop_partition,
         append::append,
         upsert::upsert,
         upsert::delete,

@@ -1,8 +1,8 @@
 //! `GET …/scan`: all rows that a table has now.
 //!
-//! The high watermarks are taken once, at the beginning; rows stream out bucket by bucket, a piece at a time. When
-//! something fails in the middle the answer breaks off, so that no client takes a part for the whole. Of a primary-key
-//! table each bucket is read as it was at one point in time, see [`keyed`].
+//! The high watermarks are taken once, at the beginning; rows stream out partition by partition and bucket by bucket, a
+//! piece at a time. When something fails in the middle the answer breaks off, so that no client takes a part for the
+//! whole. Of a primary-key table each bucket is read as it was at one point in time, see [`keyed`].
 
 use std::sync::Arc;
 
@@ -14,11 +14,12 @@ use bytes::Bytes;
 use futures::Stream;
 use http::{HeaderMap, HeaderValue, header};
 use wadi_model::{Offset, Table};
-use wadi_store::shard::{LogReadError, Piece};
+use wadi_store::shard::{Bounds, LogAnswer, LogReadError};
 
 use super::log::{AGAIN, Read, answer_format};
 use crate::app::Gateway;
 use crate::body::AnswerFormat;
+use crate::places::{Place, Scope};
 use crate::problem::Problem;
 use crate::request::{Parameters, TablePath};
 use crate::rows::{Selection, Writer};
@@ -34,7 +35,8 @@ const FORMATS: [AnswerFormat; 4] =
 /// Reads all rows of a table.
 #[utoipa::path(get, path = "/v1/databases/{database}/tables/{table}/scan", tag = "rows",
     params(("database" = String, Path), ("table" = String, Path), ("columns" = Option<String>, Query),
-        ("filter" = Option<String>, Query, description = "SQL condition on columns"), ("limit" = Option<u64>, Query)),
+        ("filter" = Option<String>, Query, description = "SQL condition on columns"),
+        ("partition" = Option<String>, Query, description = "Only of this partition"), ("limit" = Option<u64>, Query)),
     responses((status = 200, description = "All rows as of the beginning of the call")))]
 pub async fn scan(
     State(gateway): State<Gateway>,
@@ -46,16 +48,20 @@ pub async fn scan(
     let format = answer_format(&headers, &FORMATS)?;
     let selection = Selection::of_rows(&mut parameters, &table)?;
     let limit = parameters.number("limit", u64::MAX, u64::MAX)?;
+    let partition = parameters.text("partition");
     parameters.finish()?;
+    let scope = Scope::of(&gateway, &table, partition.as_deref())?;
     if table.has_primary_key() {
-        let rows = keyed::Rows::begin(gateway, table, selection, limit, format).await?;
+        let rows = keyed::Rows::of(gateway, table, scope, selection, limit, format)?;
         return Ok(streamed(rows.stream(), format));
     }
-    let mut ends = Vec::with_capacity(table.buckets as usize);
-    for bucket in 0..table.buckets {
-        let id = table.bucket(bucket);
-        let shard = gateway.host().shard_of(&id, gateway.limits().patience).await?;
-        ends.push(shard.bounds(&id));
+    let mut ends = Vec::new();
+    for place in scope.places() {
+        let shard = gateway.host().shard_of(&place.bucket, gateway.limits().patience).await?;
+        let bounds = shard.bounds(&place.bucket);
+        if bounds.log_start < bounds.high_watermark {
+            ends.push((place, bounds));
+        }
     }
     let rows = Rows { gateway, table, selection, ends, limit, format };
     Ok(streamed(rows.stream(), format))
@@ -74,7 +80,8 @@ struct Rows {
     gateway: Gateway,
     table: Arc<Table>,
     selection: Selection,
-    ends: Vec<wadi_store::shard::Bounds>,
+    /// The buckets that have rows.
+    ends: Vec<(Place, Bounds)>,
     limit: u64,
     format: AnswerFormat,
 }
@@ -94,17 +101,21 @@ impl BrokenOff {
 impl Rows {
     fn stream(self) -> impl Stream<Item = Result<Bytes, BrokenOff>> + Send + 'static {
         try_stream! {
+            let cpu = self.gateway.host().context().cpu.clone();
             let mut writer = Writer::new(self.format, &self.selection.schema);
             yield writer.begin().map_err(BrokenOff::of)?;
             let mut left = self.limit;
-            for (bucket, bounds) in self.ends.iter().enumerate() {
+            for (place, bounds) in &self.ends {
                 let mut offset = bounds.log_start;
                 while left > 0 && offset < bounds.high_watermark {
-                    let (pieces, next) = self.step(bucket as u32, offset, bounds.high_watermark, left).await.map_err(BrokenOff::of)?;
-                    offset = next;
+                    let answer = self.step(place, offset, bounds.high_watermark, left).await.map_err(BrokenOff::of)?;
+                    let LogAnswer { pieces, share, next_offset, .. } = answer;
+                    offset = next_offset;
                     left -= pieces.iter().map(|p| p.rows() as u64).sum::<u64>();
-                    for piece in &pieces {
-                        yield writer.piece(piece).map_err(BrokenOff::of)?;
+                    for piece in pieces {
+                        let bytes;
+                        (writer, bytes) = writer.send(&cpu, piece, share.clone()).await.map_err(BrokenOff::of)?;
+                        yield bytes;
                     }
                 }
             }
@@ -115,24 +126,25 @@ impl Rows {
     /// The next pieces of a bucket, at most `left` rows and none from `end` on.
     async fn step(
         &self,
-        bucket: u32,
+        place: &Place,
         offset: Offset,
         end: Offset,
         left: u64,
-    ) -> Result<(Vec<Piece>, Offset), Problem> {
+    ) -> Result<LogAnswer, Problem> {
         let max_rows = usize::try_from(left).unwrap_or(usize::MAX);
-        let (table, selection) = (self.table.as_ref(), &self.selection);
-        let read = Read { table, selection, bucket, until: Some(end), max_bytes: STEP_BYTES, max_rows };
+        let (table, selection) = (&self.table, &self.selection);
+        let read = Read { table, selection, place, until: Some(end), max_bytes: STEP_BYTES, max_rows };
         let mut tries = 0;
         loop {
-            let shard =
-                self.gateway.host().shard_of(&table.bucket(bucket), self.gateway.limits().patience).await?;
+            let shard = self.gateway.host().shard_of(&place.bucket, self.gateway.limits().patience).await?;
             match read.once(&shard, offset).await {
-                Ok(answer) => return Ok((answer.pieces, answer.next_offset)),
+                Ok(answer) => return Ok(answer),
                 Err(LogReadError::NotOwned) if tries < 500 => {
                     tries += 1;
                     tokio::time::sleep(AGAIN).await;
                 }
+                // It has waited a while already.
+                Err(LogReadError::Overloaded) if tries < 500 => tries += 100,
                 Err(error) => return Err(error.into()),
             }
         }

@@ -1,6 +1,7 @@
 //! `/v1/databases/{database}/tables`: tables and their columns.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
@@ -14,8 +15,13 @@ use wadi_model::{ErrorKind, Offset, Table, TableSpec};
 
 use super::databases::json;
 use crate::app::Gateway;
+use crate::auto_partition;
+use crate::places::Scope;
 use crate::problem::Problem;
 use crate::request::{DatabasePath, Parameters, TablePath};
+
+/// Most buckets whose statistics are shown one by one.
+const TOLD_BUCKETS: usize = 4096;
 
 /// A table as it is shown.
 #[derive(Debug, Serialize)]
@@ -63,12 +69,18 @@ struct Statistics {
     /// Rows of a primary-key table's changelog. How many keys they leave is not counted.
     #[serde(skip_serializing_if = "Option::is_none")]
     changes: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    partitions: Option<usize>,
+    /// Empty if they are more than [`TOLD_BUCKETS`].
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     buckets: Vec<BucketStatistics>,
 }
 
 /// What is known of a bucket's rows.
 #[derive(Debug, Serialize)]
 struct BucketStatistics {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    partition: Option<String>,
     bucket: u32,
     shard: u32,
     log_start: Offset,
@@ -122,7 +134,7 @@ pub async fn list(
 /// Makes a table.
 #[utoipa::path(post, path = "/v1/databases/{database}/tables", tag = "tables",
     params(("database" = String, Path), ("if_not_exists" = Option<bool>, Query, description = "Answer 200 instead of 409")),
-    request_body(content = Object, description = "{name, columns:[{name,type,comment?,default?}], primary_key?, bucket_key?, buckets?, properties?}"),
+    request_body(content = Object, description = "{name, columns:[{name,type,comment?,default?}], primary_key?, bucket_key?, buckets?, partition_by?, properties?}"),
     responses((status = 201, description = "Made"), (status = 409, description = "Exists already")))]
 pub async fn create(
     State(gateway): State<Gateway>,
@@ -133,17 +145,17 @@ pub async fn create(
     let if_not_exists = parameters.text("if_not_exists").is_some_and(|v| v != "false");
     parameters.finish()?;
     let spec = json(body)?;
-    for (given, what) in
-        [(&spec.partition_by, "partitioned tables"), (&spec.auto_increment, "auto-increment columns")]
-    {
-        if !given.is_empty() {
-            let detail = format!("{what} are not served yet by this version");
-            return Err(Problem::new(ErrorKind::NotSupported, "not_supported", detail));
-        }
+    if !spec.auto_increment.is_empty() {
+        let detail = "auto-increment columns are not served yet by this version";
+        return Err(Problem::new(ErrorKind::NotSupported, "not_supported", detail));
     }
     let name = wadi_model::TableName::new(database.clone(), &spec.name)?;
-    match gateway.catalog().create_table(&database, &spec, gateway.env().now_millis()).await {
-        Ok(table) => Ok((StatusCode::CREATED, Json(TableDescription::of(&table, None))).into_response()),
+    let now = gateway.env().now_millis();
+    match gateway.catalog().create_table(&database, &spec, now).await {
+        Ok(table) => {
+            auto_partition::prepare(gateway.catalog(), &table, now).await;
+            Ok((StatusCode::CREATED, Json(TableDescription::of(&table, None))).into_response())
+        }
         Err(error) => match gateway.catalog().table(&name) {
             Ok(table) if if_not_exists => Ok(Json(TableDescription::of(&table, None)).into_response()),
             _ => Err(error.into()),
@@ -164,23 +176,28 @@ pub async fn show(
     Ok(Json(TableDescription::of(&table, Some(statistics))))
 }
 
-async fn statistics(gateway: &Gateway, table: &Table) -> Result<Statistics, Problem> {
-    let mut rows = 0;
-    let mut buckets = Vec::with_capacity(table.buckets as usize);
-    for bucket in 0..table.buckets {
-        let id = table.bucket(bucket);
+async fn statistics(gateway: &Gateway, table: &Arc<Table>) -> Result<Statistics, Problem> {
+    let scope = Scope::of(gateway, table, None)?;
+    let is_told = scope.bucket_count() <= TOLD_BUCKETS;
+    let partitions = table.is_partitioned().then(|| scope.partitions().len());
+    let (mut rows, mut buckets) = (0, Vec::new());
+    for place in scope.places() {
+        let id = place.bucket;
         let shard = gateway.host().shard_of(&id, gateway.limits().patience).await?;
         let bounds = shard.bounds(&id);
         rows += bounds.high_watermark.0 - bounds.log_start.0;
-        buckets.push(BucketStatistics {
-            bucket,
-            shard: shard.claim().shard().0,
-            log_start: bounds.log_start,
-            high_watermark: bounds.high_watermark,
-        });
+        if is_told {
+            buckets.push(BucketStatistics {
+                partition: place.partition.as_ref().map(|p| p.name.clone()),
+                bucket: id.bucket,
+                shard: shard.claim().shard().0,
+                log_start: bounds.log_start,
+                high_watermark: bounds.high_watermark,
+            });
+        }
     }
     let (rows, changes) = if table.has_primary_key() { (None, Some(rows)) } else { (Some(rows), None) };
-    Ok(Statistics { rows, changes, buckets })
+    Ok(Statistics { rows, changes, partitions, buckets })
 }
 
 /// Changes of a table.
@@ -206,6 +223,7 @@ pub async fn alter(
 ) -> Result<Json<TableDescription>, Problem> {
     let AlterTable { changes, properties } = json(body)?;
     let table = gateway.catalog().alter_table(&name, &changes, &properties).await?;
+    auto_partition::prepare(gateway.catalog(), &table, gateway.env().now_millis()).await;
     Ok(Json(TableDescription::of(&table, None)))
 }
 

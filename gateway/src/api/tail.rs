@@ -1,6 +1,7 @@
 //! `GET …/tail`: an endless stream over all buckets of a table.
 //!
-//! Each round reads what every bucket has from its cursor on, then waits until one of their shards moves. A reader that
+//! Each round reads what every bucket has from its cursor on, then waits until one of their shards moves or the catalog
+//! changes: partitions may have come or gone ([`follow`]). A reader that
 //! is slower than the writers simply reads from older places; nothing is buffered for it. Between rows, server-sent
 //! events carry a sign of life.
 
@@ -17,23 +18,20 @@ use futures::{FutureExt, Stream};
 use http::{HeaderMap, HeaderValue, header};
 use tokio::sync::watch;
 use tokio::time::Instant;
-use wadi_model::{ErrorKind, LogSeq, Table};
-use wadi_store::shard::{LogReadError, Piece};
+use wadi_meta::Revision;
+use wadi_model::{LogSeq, Table};
+use wadi_store::shard::{LogAnswer, LogReadError};
 
 use super::log::{AGAIN, Read, answer_format};
-use super::offsets::At;
 use crate::app::Gateway;
 use crate::body::AnswerFormat;
-use crate::body::write::JsonRows;
 use crate::problem::Problem;
 use crate::request::{Parameters, TablePath};
 use crate::rows::{Selection, Writer};
-use cursor::Cursor;
+use follow::Follow;
 
 mod cursor;
-
-/// Buckets that one stream may follow.
-const MAX_BUCKETS: u32 = 512;
+mod follow;
 
 /// Stored bytes that are read from a bucket in one round.
 const STEP_BYTES: usize = 1 << 20;
@@ -48,6 +46,7 @@ const FORMATS: [AnswerFormat; 3] =
 #[utoipa::path(get, path = "/v1/databases/{database}/tables/{table}/tail", tag = "rows",
     params(("database" = String, Path), ("table" = String, Path),
         ("from" = Option<String>, Query, description = "earliest, latest (default), a time in RFC 3339, or a cursor"),
+        ("partition" = Option<String>, Query, description = "Only this partition; needed over 512 buckets"),
         ("columns" = Option<String>, Query), ("filter" = Option<String>, Query)),
     responses((status = 200, description = "NDJSON, server-sent events whose ids are cursors, or an Arrow stream")))]
 pub async fn tail(
@@ -58,21 +57,16 @@ pub async fn tail(
 ) -> Result<Response, Problem> {
     let table = gateway.catalog().table(&name)?;
     let format = answer_format(&headers, &FORMATS)?;
-    if table.buckets > MAX_BUCKETS {
-        let detail = format!(
-            "one stream follows at most {MAX_BUCKETS} buckets; read the buckets of this table by log"
-        );
-        return Err(Problem::new(ErrorKind::Invalid, "too_many_buckets", detail));
-    }
     let wanted = Wanted { columns: parameters.text("columns"), filter: parameters.text("filter") };
     let selection = wanted.selection(&table)?;
     let resumed = headers.get("last-event-id").and_then(|v| v.to_str().ok()).map(str::to_owned);
     // Clients that come back send the URL that they began with, too.
     let given = parameters.text("from");
     let from = resumed.or(given).unwrap_or_else(|| "latest".to_owned());
+    let partition = parameters.text("partition");
     parameters.finish()?;
-    let cursor = start(&gateway, &table, &from).await?;
-    let rows = Rows { gateway, table, wanted, selection, cursor, format };
+    let follow = Follow::start(&gateway, &table, partition.as_deref(), &from).await?;
+    let rows = Rows { gateway, table, wanted, selection, follow, format };
     let mut response = Response::new(Body::from_stream(rows.stream()));
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(format.content_type()));
@@ -80,18 +74,6 @@ pub async fn tail(
     // Proxies that collect answers would make a stream of none.
     headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
     Ok(response)
-}
-
-async fn start(gateway: &Gateway, table: &Table, from: &str) -> Result<Cursor, Problem> {
-    if let Some(cursor) = Cursor::read(from) {
-        return cursor.checked(table);
-    }
-    let at = At::of(from)?;
-    let mut offsets = Vec::with_capacity(table.buckets as usize);
-    for bucket in 0..table.buckets {
-        offsets.push(at.offset(gateway, table, bucket).await?);
-    }
-    Ok(Cursor { table: table.id, offsets })
 }
 
 /// The columns and rows asked for, as they were written, to be read again under a later schema version.
@@ -113,14 +95,14 @@ struct Rows {
     table: Arc<Table>,
     wanted: Wanted,
     selection: Selection,
-    cursor: Cursor,
+    follow: Follow,
     format: AnswerFormat,
 }
 
 /// Why a stream ends.
 #[derive(Debug, thiserror::Error)]
 enum End {
-    #[error("the table was dropped or changed so that this stream cannot go on")]
+    #[error("the table or partition was dropped or changed so that this stream cannot go on")]
     Changed,
     #[error("{0:?}")]
     Failed(Problem),
@@ -129,87 +111,121 @@ enum End {
 impl Rows {
     fn stream(mut self) -> impl Stream<Item = Result<Bytes, End>> + Send + 'static {
         stream! {
+            let cpu = self.gateway.host().context().cpu.clone();
             let mut writer = Writer::new(self.format, &self.selection.schema);
             match writer.begin() {
                 Ok(head) => yield Ok(head),
                 Err(problem) => return yield Err(End::Failed(problem)),
             }
             let mut pulse = Instant::now();
+            let mut catalog = self.gateway.catalog().changes();
             loop {
-                let mut waiting = Vec::with_capacity(self.cursor.offsets.len());
+                catalog.borrow_and_update();
+                match self.refresh().await {
+                    Ok(true) => writer = Writer::new(self.format, &self.selection.schema),
+                    Ok(false) => {}
+                    Err(end) => return yield Err(end),
+                }
+                let dropped = self.follow.take_dropped();
+                if !dropped.is_empty() && self.format == AnswerFormat::EventStream {
+                    for dropped in &dropped {
+                        let dropped = serde_json::to_string(dropped).unwrap_or_default();
+                        yield Ok(format!("event: partition_dropped\ndata: {dropped}\n\n").into());
+                    }
+                    yield Ok(self.cursor_event());
+                }
+                if self.follow.is_over() {
+                    // A stream that breaks off may lose its last event; who reads events was told, and needs no more.
+                    if self.format != AnswerFormat::EventStream {
+                        yield Err(End::Changed);
+                    }
+                    return;
+                }
+                let mut waiting = Vec::with_capacity(self.follow.bucket_count());
                 let mut behind = false;
-                for bucket in 0..self.cursor.offsets.len() {
-                    match self.round(bucket).await {
+                for index in 0..self.follow.bucket_count() {
+                    match self.round(index).await {
                         Ok(round) => {
                             if round.changed {
                                 writer = Writer::new(self.format, &self.selection.schema);
                             }
                             behind |= round.behind;
                             waiting.extend(round.changes);
-                            for piece in &round.pieces {
-                                yield self.write(&mut writer, piece).map_err(End::Failed);
+                            let Some(LogAnswer { pieces, share, .. }) = round.answer else { continue };
+                            let found = !pieces.is_empty();
+                            for piece in pieces {
+                                match writer.send(&cpu, piece, share.clone()).await {
+                                    Ok((next, bytes)) => {
+                                        writer = next;
+                                        yield Ok(bytes);
+                                    }
+                                    Err(problem) => return yield Err(End::Failed(problem)),
+                                }
                             }
-                            if !round.pieces.is_empty() && self.format == AnswerFormat::EventStream {
-                                yield Ok(format!("event: cursor\nid: {}\ndata:\n\n", self.cursor.write()).into());
+                            if found && self.format == AnswerFormat::EventStream {
+                                yield Ok(self.cursor_event());
                             }
                         }
-                        Err(problem) => return yield Err(End::Failed(problem)),
+                        Err(end) => return yield Err(end),
                     }
                 }
                 if !behind {
-                    wait(waiting).await;
+                    wait(waiting, &mut catalog).await;
                 }
-                if pulse.elapsed() < PULSE {
-                    continue;
-                }
-                pulse = Instant::now();
-                if self.format == AnswerFormat::EventStream {
+                if pulse.elapsed() >= PULSE && self.format == AnswerFormat::EventStream {
+                    pulse = Instant::now();
                     yield Ok(Bytes::from_static(b": alive\n\n"));
-                }
-                match self.refresh() {
-                    Ok(true) => writer = Writer::new(self.format, &self.selection.schema),
-                    Ok(false) => {}
-                    Err(end) => return yield Err(end),
                 }
             }
         }
     }
 
+    fn cursor_event(&self) -> Bytes {
+        format!("event: cursor\nid: {}\ndata:\n\n", self.follow.cursor().write()).into()
+    }
+
     /// Reads what one bucket has.
-    async fn round(&mut self, bucket: usize) -> Result<Round, Problem> {
-        let id = self.table.bucket(bucket as u32);
-        let shard = self.gateway.host().shard_of(&id, self.gateway.limits().patience).await?;
+    async fn round(&mut self, index: usize) -> Result<Round, End> {
+        // Partitions may have gone during this very round.
+        let Some((place, offset)) = self.follow.at(index) else { return Ok(Round::default()) };
+        let patience = self.gateway.limits().patience;
+        let shard = self.gateway.host().shard_of(&place.bucket, patience).await;
+        let shard = shard.map_err(|e| End::Failed(e.into()))?;
         let mut changes = shard.changes();
         changes.borrow_and_update();
         let read = Read {
             table: &self.table,
             selection: &self.selection,
-            bucket: bucket as u32,
+            place: &place,
             until: None,
             max_bytes: STEP_BYTES,
             max_rows: usize::MAX,
         };
-        match read.once(&shard, self.cursor.offsets[bucket]).await {
+        match read.once(&shard, offset).await {
             Ok(answer) => {
-                self.cursor.offsets[bucket] = answer.next_offset;
+                self.follow.advance(index, answer.next_offset);
                 let behind = answer.next_offset < answer.bounds.high_watermark;
-                Ok(Round { pieces: answer.pieces, behind, changed: false, changes: Some(changes) })
+                Ok(Round { answer: Some(answer), behind, changed: false, changes: Some(changes) })
             }
-            // The shard has moved, or rows of a later schema version have come: look again.
-            Err(LogReadError::NotOwned | LogReadError::Unavailable(_)) => {
+            // The shard has moved, rows of a later schema version have come, or memory is short: look again.
+            Err(LogReadError::NotOwned | LogReadError::Unavailable(_) | LogReadError::Overloaded) => {
                 tokio::time::sleep(Duration::from_millis(50)).await;
-                let changed = self.refresh().map_err(|end| match end {
-                    End::Failed(problem) => problem,
-                    End::Changed => Problem::new(ErrorKind::Gone, "table_changed", end.to_string()),
-                })?;
-                Ok(Round { pieces: Vec::new(), behind: true, changed, changes: None })
+                let changed = self.refresh_columns()?;
+                Ok(Round { behind: true, changed, ..Round::default() })
             }
-            Err(error) => Err(error.into()),
+            Err(error) => Err(End::Failed(error.into())),
         }
     }
 
+    /// Looks at the table and its partitions again. True if the columns changed and the stream can still go on.
+    async fn refresh(&mut self) -> Result<bool, End> {
+        let changed = self.refresh_columns()?;
+        self.follow.refresh(&self.gateway).await.map_err(End::Failed)?;
+        Ok(changed)
+    }
+
     /// Looks at the table again. True if the columns changed and the stream can still go on.
-    fn refresh(&mut self) -> Result<bool, End> {
+    fn refresh_columns(&mut self) -> Result<bool, End> {
         let now = self.gateway.catalog().table(&self.table.name).map_err(|_| End::Changed)?;
         if now.id != self.table.id {
             return Err(End::Changed);
@@ -225,24 +241,11 @@ impl Rows {
         (self.table, self.selection) = (now, selection);
         Ok(!same)
     }
-
-    fn write(&self, writer: &mut Writer, piece: &Piece) -> Result<Bytes, Problem> {
-        if self.format != AnswerFormat::EventStream {
-            return writer.piece(piece);
-        }
-        let rows = JsonRows::new(&writer.batch(piece)?)?;
-        let mut out = Vec::new();
-        for row in 0..rows.len() {
-            out.extend_from_slice(b"data: ");
-            rows.write_row(row, &mut out);
-            out.extend_from_slice(b"\n\n");
-        }
-        Ok(out.into())
-    }
 }
 
+#[derive(Default)]
 struct Round {
-    pieces: Vec<Piece>,
+    answer: Option<LogAnswer>,
     /// Whether the bucket has more.
     behind: bool,
     /// Whether the next rows have other columns than those before.
@@ -250,12 +253,15 @@ struct Round {
     changes: Option<watch::Receiver<LogSeq>>,
 }
 
-/// Waits until one of the shards moves, or a while.
-async fn wait(mut changes: Vec<watch::Receiver<LogSeq>>) {
-    if changes.is_empty() {
-        return tokio::time::sleep(AGAIN).await;
-    }
-    let any = select_all(changes.iter_mut().map(|c| c.changed().boxed()));
+/// Waits until one of the shards moves, the catalog changes, or a while.
+async fn wait(mut changes: Vec<watch::Receiver<LogSeq>>, catalog: &mut watch::Receiver<Revision>) {
+    let nothing = changes.is_empty();
+    let shards = changes.iter_mut().map(|c| c.changed().map(drop).boxed());
+    let any = select_all(shards.chain([catalog.changed().map(drop).boxed()]));
     // Either way the buckets are looked at again.
     let _ = tokio::time::timeout(PULSE, any).await;
+    if nothing {
+        // A catalog that changes all the time must not keep an empty table busy.
+        tokio::time::sleep(AGAIN).await;
+    }
 }

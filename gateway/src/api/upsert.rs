@@ -129,18 +129,20 @@ async fn write_events(
     plan: Plan,
     placeholder: String,
 ) -> Result<Response, Problem> {
+    let now = gateway.env().now_millis();
     let work = move |format, body: Bytes, limits: &BodyLimits| {
         let events = debezium::decode(format, &body, plan.schema(), &plan.key(), &placeholder, limits)?;
-        plan.sort_out_events(events)
+        plan.sort_out_events(events, now)
     };
-    let (decoded, keyed) = received.decode_by(gateway, work).await?;
-    received.write(gateway, decoded, Some(keyed)).await
+    let sorted = received.decode_by(gateway, work).await?;
+    received.write(gateway, sorted).await
 }
 
 async fn write(gateway: &Gateway, received: Received, plan: Plan) -> Result<Response, Problem> {
     let schema = plan.schema().clone();
-    let (decoded, keyed) = received.decode(gateway, schema, move |decoded| plan.sort_out(decoded)).await?;
-    received.write(gateway, decoded, Some(keyed)).await
+    let now = gateway.env().now_millis();
+    let sorted = received.sort_out(gateway, schema, move |decoded| plan.sort_out(decoded, now)).await?;
+    received.write(gateway, sorted).await
 }
 
 fn internal(error: impl std::fmt::Display) -> Problem {

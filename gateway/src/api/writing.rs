@@ -9,6 +9,7 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 use serde::Serialize;
 use tokio::time::Instant;
+use wadi_model::partition::Grouping;
 use wadi_model::reject::{Rejects, RowError};
 use wadi_model::{ErrorKind, Schema, Table};
 use wadi_store::context::Share;
@@ -19,7 +20,7 @@ use crate::body::encoding::{Encoding, ReceiveLimits, Room, receive};
 use crate::body::{self, BodyError, BodyFormat, BodyLimits, Decoded};
 use crate::problem::Problem;
 use crate::request::RequestId;
-use crate::write::{self, Written, WrittenRange};
+use crate::write::{self, Rows, Written, WrittenRange};
 use rejected::Rejected;
 
 mod rejected;
@@ -60,6 +61,16 @@ struct WriteAnswer {
     offsets: Vec<WrittenRange>,
     rejected_rows: u64,
     rejected: Vec<RowError>,
+}
+
+/// Rows, and where and how they are to be written.
+pub(super) struct Sorted {
+    /// The rows.
+    pub decoded: Decoded,
+    /// Of a primary-key table, what they are to do.
+    pub keyed: Option<Keyed>,
+    /// Of a table with partitions, which of them they go to.
+    pub grouping: Option<Grouping>,
 }
 
 /// A write whose body has been received.
@@ -129,31 +140,38 @@ impl Received {
         decoded.unwrap_or_else(|| Err(panicked()))
     }
 
-    /// Writes the rows, also if the client leaves: half of a request must not depend on a connection.
-    pub(super) async fn write(
-        self,
+    /// Reads the body as rows of these columns, sorts out what they are to do, and tells the lines of those that do not fit.
+    pub(super) async fn sort_out(
+        &self,
         gateway: &Gateway,
-        decoded: Decoded,
-        keyed: Option<Keyed>,
-    ) -> Result<Response, Problem> {
-        if self.on_error == OnError::Fail && !decoded.rejects.is_empty() {
-            return Err(rows_rejected(&decoded));
+        schema: Schema,
+        sort_out: impl FnOnce(Decoded) -> Result<Sorted, Problem> + Send + 'static,
+    ) -> Result<Sorted, Problem> {
+        let (format, body) = (self.format, self.body.clone());
+        let work = move |decoded| {
+            let mut sorted = sort_out(decoded)?;
+            sorted.decoded.tell_lines(format, &body);
+            Ok(sorted)
+        };
+        self.decode(gateway, schema, work).await
+    }
+
+    /// Writes the rows, also if the client leaves: half of a request must not depend on a connection.
+    pub(super) async fn write(self, gateway: &Gateway, rows: Sorted) -> Result<Response, Problem> {
+        if self.on_error == OnError::Fail && !rows.decoded.rejects.is_empty() {
+            return Err(rows_rejected(&rows.decoded));
         }
         let gateway = gateway.clone();
-        let work = async move { self.write_all(&gateway, decoded, keyed).await };
+        let work = async move { self.write_all(&gateway, rows).await };
         let done = wadi_store::task::spawn(work).await;
         done.unwrap_or_else(|e| Err(Problem::new(ErrorKind::Internal, "internal", e.to_string())))
     }
 
-    async fn write_all(
-        self,
-        gateway: &Gateway,
-        decoded: Decoded,
-        keyed: Option<Keyed>,
-    ) -> Result<Response, Problem> {
+    async fn write_all(self, gateway: &Gateway, rows: Sorted) -> Result<Response, Problem> {
+        let Sorted { decoded, keyed, grouping } = rows;
         let decoding = self.began.elapsed();
-        let fingerprint = stamp::fingerprint(&self.intent, self.on_error, &self.body);
-        let stamp: Option<Stamp> = self.mark.map(|mark| mark.stamp(fingerprint));
+        let fingerprint = || stamp::fingerprint(&self.intent, self.on_error, &self.body);
+        let stamp: Option<Stamp> = self.mark.map(|mark| mark.stamp(fingerprint()));
         let with_rejects = self.on_error == OnError::Dlq && !decoded.rejects.is_empty();
         if with_rejects {
             let (body, format, request_id) = (&self.body, self.format, self.request_id.as_str());
@@ -161,9 +179,11 @@ impl Received {
             rows.write(gateway, &self.table, stamp.clone()).await?;
         }
         drop(self.body);
-        let (rows, rejects) = (decoded.batch.num_rows() as u64, decoded.rejects);
-        match write::write(gateway, &self.table, decoded.batch, keyed, stamp).await {
-            Ok(written) => Ok(answer(self.request_id, rows, rejects, written, decoding)),
+        let Decoded { batch, originals, rejects, .. } = decoded;
+        let count = batch.num_rows() as u64;
+        let rows = Rows { batch, originals, keyed };
+        match write::write(gateway, &self.table, rows, grouping, stamp).await {
+            Ok(written) => Ok(answer(self.request_id, count, rejects, written, decoding)),
             Err(problem) if with_rejects => Err(problem.at_least_partial()),
             Err(problem) => Err(problem),
         }

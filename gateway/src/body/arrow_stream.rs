@@ -4,7 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use bytes::Bytes;
 use wadi_model::Schema;
-use wadi_model::ipc::{self, IpcError, Limits, StreamBody, StreamError};
+use wadi_model::ipc::{self, IpcError, Limits, Originals, StreamBody, StreamError};
 
 use super::conformed::Conformed;
 use super::{BodyError, BodyLimits, Decoded};
@@ -18,13 +18,15 @@ pub(super) fn decode(body: Bytes, schema: &Schema, limits: &BodyLimits) -> Resul
 
 fn read(body: Bytes, schema: &Schema, limits: &BodyLimits) -> Result<Decoded, BodyError> {
     let raw_bytes = body.len();
-    let StreamBody { schema: given, batches } = read_stream(body, limits)?;
+    let StreamBody { schema: given, batches, originals } = read_stream(body, limits)?;
     let mut conformed = Conformed::new(schema, limits);
     conformed.check_shape(&given)?;
+    // Several batches are put together in new buffers; no original would be found again.
+    let originals = if batches.len() == 1 { originals } else { Originals::default() };
     for batch in batches {
         conformed.push(&batch)?;
     }
-    conformed.finish(raw_bytes)
+    Ok(Decoded { originals, ..conformed.finish(raw_bytes)? })
 }
 
 /// The stream's schema and batches, verified.

@@ -5,6 +5,7 @@ use arrow::compute::concat_batches;
 use arrow::datatypes::SchemaRef;
 use wadi_model::Schema;
 use wadi_model::batch::{conform, without};
+use wadi_model::ipc::Originals;
 use wadi_model::reject::Rejects;
 
 use super::column::Fields;
@@ -73,6 +74,7 @@ impl<'a> Conformed<'a> {
             [one] => one.clone(),
             several => concat_batches(self.schema.arrow(), several)?,
         };
-        Ok(Decoded { batch, rejects: self.rejects, rows: self.rows, raw_bytes: raw_bytes as u64 })
+        let (raw_bytes, originals) = (raw_bytes as u64, Originals::default());
+        Ok(Decoded { batch, originals, rejects: self.rejects, rows: self.rows, raw_bytes })
     }
 }

@@ -43,6 +43,8 @@ pub struct Envelopes {
     pub absent: Vec<Vec<usize>>,
     /// For each good row the place of its set in `absent`.
     pub of_rows: Vec<u16>,
+    /// For each good row the line at which it begins.
+    pub lines: Vec<u64>,
 }
 
 /// Reads a body of envelopes, which has been received and decompressed. `keys` are the positions of the key's columns in
@@ -64,6 +66,7 @@ pub fn decode(
         deletes: Vec::new(),
         absent: vec![Vec::new()],
         of_rows: Vec::new(),
+        lines: Vec::new(),
     };
     let limits = &limits.capped();
     let decoded = match format {
@@ -79,7 +82,8 @@ pub fn decode(
             return Err(BodyError::UnsupportedMediaType { given, accepted });
         }
     };
-    Ok(Envelopes { decoded, deletes: rows.deletes, absent: rows.absent, of_rows: rows.of_rows })
+    let Rows { deletes, absent, of_rows, lines, .. } = rows;
+    Ok(Envelopes { decoded, deletes, absent, of_rows, lines })
 }
 
 struct Rows<'s> {
@@ -93,6 +97,7 @@ struct Rows<'s> {
     deletes: Vec<bool>,
     absent: Vec<Vec<usize>>,
     of_rows: Vec<u16>,
+    lines: Vec<u64>,
 }
 
 impl JsonRow for Rows<'_> {
@@ -125,7 +130,8 @@ impl JsonRow for Rows<'_> {
         fields.push_object(&mut Json::new(&image), room)
     }
 
-    fn taken(&mut self) {
+    fn taken(&mut self, line: u64) {
+        self.lines.push(line);
         self.deletes.push(self.last.0);
         self.of_rows.push(self.last.1);
     }

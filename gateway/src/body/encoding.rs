@@ -35,6 +35,10 @@ const STEP: usize = 64 << 10;
 /// Memory that a declared length makes us reserve before any byte has come.
 const RESERVE: usize = 1 << 20;
 
+/// A declared length is believed up to so many times what has come. Memory that is reserved but not written takes no
+/// room, and memory that need not move is written once.
+const BELIEVED: usize = 16;
+
 /// How the body is compressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Encoding {
@@ -178,7 +182,7 @@ pub async fn receive(
     let bytes = match encoding {
         Encoding::Identity => {
             let limit = limits.max_sent.min(limits.max_decoded);
-            collect(counted, (declared as usize).min(RESERVE), limit, room).await
+            collect(counted, declared.min(limit as u64) as usize, limit, room).await
         }
         Encoding::Gzip => {
             let mut decoder = GzipDecoder::new(StreamReader::new(counted));
@@ -220,7 +224,7 @@ fn told(error: std::io::Error, encoding: Encoding, limits: ReceiveLimits) -> Bod
 /// All pieces as one; `None` if they are longer than `limit`. A body of one piece is not copied.
 async fn collect(
     pieces: impl Stream<Item = std::io::Result<Bytes>>,
-    reserve: usize,
+    declared: usize,
     limit: usize,
     room: &mut Room<'_>,
 ) -> std::io::Result<Option<Bytes>> {
@@ -232,18 +236,23 @@ async fn collect(
     let Some(second) = pieces.next().await.transpose()? else {
         return Ok(Some(first).filter(|f| f.len() <= limit));
     };
-    let mut whole = BytesMut::with_capacity(reserve.max(first.len() + second.len()));
-    room.take(second.len())?;
+    let mut whole = BytesMut::with_capacity(declared.min(RESERVE).max(first.len()));
     whole.extend_from_slice(&first);
-    whole.extend_from_slice(&second);
-    while let Some(piece) = pieces.next().await.transpose()? {
-        if whole.len() + piece.len() > limit {
+    let mut next = Some(second);
+    while let Some(piece) = next {
+        let come = whole.len() + piece.len();
+        if come > limit {
             return Ok(None);
         }
         room.take(piece.len())?;
+        if come > whole.capacity() {
+            let believed = declared.min(come.saturating_mul(BELIEVED));
+            whole.reserve(believed.max(come) - whole.len());
+        }
         whole.extend_from_slice(&piece);
+        next = pieces.next().await.transpose()?;
     }
-    Ok(Some(whole.freeze()).filter(|w| w.len() <= limit))
+    Ok(Some(whole.freeze()))
 }
 
 /// All that a decoder gives; `None` if it is longer than `limit`.

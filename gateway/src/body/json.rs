@@ -16,8 +16,8 @@ pub(super) trait JsonRow {
     /// Reads the row that comes next.
     fn read(&mut self, json: &mut Json<'_>, fields: &mut Fields, room: &mut Room) -> Result<(), Fail>;
 
-    /// The row that was read last is taken.
-    fn taken(&mut self);
+    /// The row that was read last, which began at this line, is taken.
+    fn taken(&mut self, line: u64);
 }
 
 /// An object with the row's columns.
@@ -30,7 +30,7 @@ impl JsonRow for Plain {
         fields.push_object(json, room)
     }
 
-    fn taken(&mut self) {}
+    fn taken(&mut self, _line: u64) {}
 }
 
 /// Reads a JSON body.
@@ -104,7 +104,7 @@ fn read_row<R: JsonRow>(
     })? {
         Ok(()) => {
             if rows.good() > good {
-                row.taken();
+                row.taken(line);
             }
             Ok(())
         }

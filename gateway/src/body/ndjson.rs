@@ -34,6 +34,13 @@ pub(super) fn decode_rows(
     rows.finish(body.len())
 }
 
+/// Says the lines of rows, which are asked for in ascending order.
+pub(super) fn lines(body: &[u8]) -> impl FnMut(u64) -> Option<u64> {
+    let lines = without_bom(body).split(|b| *b == b'\n').zip(1..);
+    let mut rows = lines.filter(|(line, _)| !line.trim_ascii().is_empty()).map(|(_, number)| number).zip(0..);
+    move |row| rows.find(|(_, at)| *at == row).map(|(number, _)| number)
+}
+
 fn read_line(rows: &mut Rows<'_>, row: &mut impl JsonRow, number: u64, line: &[u8]) -> Result<(), BodyError> {
     if rows.reject_long(number, line.len())? {
         return Ok(());
@@ -48,7 +55,7 @@ fn read_line(rows: &mut Rows<'_>, row: &mut impl JsonRow, number: u64, line: &[u
         Ok(json.end("a line holds one object; the next one begins on a new line")?)
     })?;
     if rows.good() > good {
-        row.taken();
+        row.taken(number);
     }
     if let Err(Rejected::Syntax(syntax)) = read {
         rows.reject_last(|row| {

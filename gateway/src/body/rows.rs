@@ -1,6 +1,7 @@
 //! The rows of a text body as they are read: the good ones grow the columns, the bad ones are noted.
 
 use wadi_model::Schema;
+use wadi_model::ipc::Originals;
 use wadi_model::reject::{Rejects, RowError, preview};
 
 use super::column::{Fail, Fields, Misfit, Room};
@@ -124,7 +125,8 @@ impl<'a> Rows<'a> {
     /// All rows.
     pub(super) fn finish(self, raw_bytes: usize) -> Result<Decoded, BodyError> {
         let batch = self.fields.finish(self.schema, self.good)?;
-        Ok(Decoded { batch, rejects: self.rejects, rows: self.rows, raw_bytes: raw_bytes as u64 })
+        let (raw_bytes, originals) = (raw_bytes as u64, Originals::default());
+        Ok(Decoded { batch, originals, rejects: self.rejects, rows: self.rows, raw_bytes })
     }
 }
 

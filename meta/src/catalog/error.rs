@@ -1,7 +1,7 @@
 //! What can go wrong with databases and tables.
 
 use wadi_model::name::InvalidName;
-use wadi_model::options::InvalidOption;
+use wadi_model::partition::{InvalidPartition, MAX_PARTITIONS};
 use wadi_model::suggest::did_you_mean;
 use wadi_model::table::InvalidTable;
 use wadi_model::{DatabaseName, ErrorKind, Fault, TableName};
@@ -16,6 +16,17 @@ pub enum CatalogError {
     DatabaseNotFound { name: DatabaseName, nearest: Option<String> },
     #[error("table \"{name}\" does not exist{}", did_you_mean(.nearest.as_deref()))]
     TableNotFound { name: TableName, nearest: Option<String> },
+    #[error("partition \"{name}\" of table \"{table}\" does not exist{}; {known}", did_you_mean(.nearest.as_deref()))]
+    PartitionNotFound { table: TableName, name: String, nearest: Option<String>, known: String },
+    #[error("partition \"{name}\" of table \"{table}\" exists already")]
+    PartitionExists { table: TableName, name: String },
+    #[error(
+        "table \"{table}\" would have more than {MAX_PARTITIONS} partitions; drop some, let auto-partition drop old ones \
+        (table.auto-partition.num-retention), or partition by fewer values"
+    )]
+    TooManyPartitions { table: TableName },
+    #[error(transparent)]
+    Partition(#[from] InvalidPartition),
     #[error("database \"{name}\" exists already")]
     DatabaseExists { name: DatabaseName },
     #[error("table \"{name}\" exists already")]
@@ -26,8 +37,6 @@ pub enum CatalogError {
     Name(#[from] InvalidName),
     #[error(transparent)]
     Table(#[from] InvalidTable),
-    #[error(transparent)]
-    Option(#[from] InvalidOption),
     #[error("others changed the same thing at the same time; try again")]
     Contended,
     #[error("the catalog entry \"{key}\" is damaged: {why}")]
@@ -45,13 +54,17 @@ impl CatalogError {
 impl Fault for CatalogError {
     fn kind(&self) -> ErrorKind {
         match self {
-            CatalogError::DatabaseNotFound { .. } | CatalogError::TableNotFound { .. } => ErrorKind::NotFound,
+            CatalogError::DatabaseNotFound { .. }
+            | CatalogError::TableNotFound { .. }
+            | CatalogError::PartitionNotFound { .. } => ErrorKind::NotFound,
+            CatalogError::Partition(e) => e.kind(),
             CatalogError::DatabaseExists { .. }
+            | CatalogError::PartitionExists { .. }
+            | CatalogError::TooManyPartitions { .. }
             | CatalogError::TableExists { .. }
             | CatalogError::DatabaseNotEmpty { .. } => ErrorKind::Conflict,
             CatalogError::Name(e) => e.kind(),
             CatalogError::Table(e) => e.kind(),
-            CatalogError::Option(e) => e.kind(),
             CatalogError::Contended => ErrorKind::Unavailable,
             CatalogError::Damaged { .. } => ErrorKind::Internal,
             CatalogError::Meta(e) => match e.kind() {
@@ -70,12 +83,15 @@ impl Fault for CatalogError {
         match self {
             CatalogError::DatabaseNotFound { .. } => "database_not_found",
             CatalogError::TableNotFound { .. } => "table_not_found",
+            CatalogError::PartitionNotFound { .. } => "partition_not_found",
+            CatalogError::PartitionExists { .. } => "partition_exists",
+            CatalogError::TooManyPartitions { .. } => "too_many_partitions",
+            CatalogError::Partition(e) => e.code(),
             CatalogError::DatabaseExists { .. } => "database_exists",
             CatalogError::TableExists { .. } => "table_exists",
             CatalogError::DatabaseNotEmpty { .. } => "database_not_empty",
             CatalogError::Name(e) => e.code(),
             CatalogError::Table(e) => e.code(),
-            CatalogError::Option(e) => e.code(),
             CatalogError::Contended => "contended",
             CatalogError::Damaged { .. } => "internal",
             CatalogError::Meta(_) => "meta_unavailable",

@@ -1,6 +1,6 @@
 //! Compression of single buffers. The contexts live as long as one message.
 
-use std::io::{Cursor, Read, Write};
+use std::io::{BufRead, Cursor, Write};
 
 use arrow::buffer::Buffer;
 use arrow_ipc::CompressionType;
@@ -53,11 +53,7 @@ impl Compressor {
         if plain.len() >= MIN_COMPRESSED {
             let length = i64::try_from(plain.len()).expect("no allocation is larger than i64::MAX");
             out.extend_from_slice(&length.to_le_bytes());
-            match self {
-                Self::None => {}
-                Self::Lz4 => append_lz4(plain, out)?,
-                Self::Zstd(compressor) => append_zstd(compressor, plain, out)?,
-            }
+            self.append_frame(plain, out)?;
             if out.len() - start < plain.len() + LENGTH_PREFIX {
                 return Ok(());
             }
@@ -66,6 +62,18 @@ impl Compressor {
         out.extend_from_slice(&RAW.to_le_bytes());
         out.extend_from_slice(plain);
         Ok(())
+    }
+
+    /// Appends one frame, whether it saves anything or not; without compression the bytes as they are.
+    pub(super) fn append_frame(&mut self, plain: &[u8], out: &mut Vec<u8>) -> std::io::Result<()> {
+        match self {
+            Self::None => {
+                out.extend_from_slice(plain);
+                Ok(())
+            }
+            Self::Lz4 => append_lz4(plain, out),
+            Self::Zstd(compressor) => append_zstd(compressor, plain, out),
+        }
     }
 }
 
@@ -92,8 +100,10 @@ fn append_zstd(
 
 /// The codecs of Arrow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Codec {
+pub enum Codec {
+    /// LZ4 frames.
     Lz4,
+    /// zstd frames.
     Zstd,
 }
 
@@ -103,6 +113,25 @@ impl Codec {
             Self::Lz4 => CompressionType::LZ4_FRAME,
             Self::Zstd => CompressionType::ZSTD,
         }
+    }
+
+    /// Whether a buffer that a client compressed may be stored as it came. It must be what we would have written: not
+    /// so small that it stays raw, smaller than raw, and one frame that says its length, without a dictionary, and
+    /// with a window that every reader allows. The frame was decompressed, so the rest of it is sound.
+    pub(super) fn storable(self, frame: &[u8], length: usize) -> bool {
+        const MAGIC: [u8; 4] = zstd_safe::MAGICNUMBER.to_le_bytes();
+        const DICTIONARY: u8 = 0b11;
+        const SINGLE_SEGMENT: u8 = 1 << 5;
+        // The exponent of the window's size, counted from 1 KiB: below 8 MiB.
+        const WINDOW_END: u8 = 13;
+        let Some([magic @ .., descriptor, window]) = frame.first_chunk::<6>() else { return false };
+        self == Self::Zstd
+            && (MIN_COMPRESSED.max(frame.len() + 1)..).contains(&length)
+            && *magic == MAGIC
+            && descriptor & DICTIONARY == 0
+            && (descriptor & SINGLE_SEGMENT != 0 || window >> 3 < WINDOW_END)
+            && zstd_safe::get_frame_content_size(frame).is_ok_and(|said| said == Some(length as u64))
+            && zstd_safe::find_frame_compressed_size(frame).is_ok_and(|whole| whole == frame.len())
     }
 
     /// The most bytes that a frame of `compressed` bytes can hold: a match of LZ4 adds at most 255 bytes for each
@@ -169,8 +198,18 @@ impl Decompressor {
 }
 
 fn decompress_lz4(frame: &[u8], length: usize) -> std::io::Result<Vec<u8>> {
+    let mut decoder = lz4_flex::frame::FrameDecoder::new(frame);
     let mut plain = Vec::with_capacity(length);
-    let more = (length as u64).saturating_add(1);
-    lz4_flex::frame::FrameDecoder::new(frame).take(more).read_to_end(&mut plain)?;
-    Ok(plain)
+    loop {
+        // One byte too many says as much as all that follow.
+        let room = length.saturating_add(1) - plain.len();
+        let part = decoder.fill_buf()?;
+        let part = &part[..part.len().min(room)];
+        if part.is_empty() {
+            return Ok(plain);
+        }
+        plain.extend_from_slice(part);
+        let taken = part.len();
+        decoder.consume(taken);
+    }
 }

@@ -18,6 +18,7 @@ use super::dictionaries::{Dictionaries, Ids};
 use super::error::IpcError;
 use super::frame;
 use super::header::{BatchHeader, Node};
+use super::originals::Collected;
 use super::shape::{Shape, count_stored};
 
 /// Decodes a chunk. Raw buffers stay where they are in `message` when their address suits their type, all others
@@ -91,6 +92,8 @@ pub(super) struct Decoder<'a> {
     decompressor: Decompressor,
     /// Unions had a validity buffer before version 5.
     union_validity: bool,
+    /// Takes the compressed buffers along with the plain ones.
+    originals: Option<&'a mut Collected>,
     /// Names from the top-level column to the field at hand.
     path: Vec<String>,
 }
@@ -116,6 +119,7 @@ impl<'a> Decoder<'a> {
             budget,
             decompressor: Decompressor::default(),
             union_validity: false,
+            originals: None,
             path: Vec::new(),
         }
     }
@@ -123,6 +127,12 @@ impl<'a> Decoder<'a> {
     /// Reads unions as version 4 wrote them.
     pub(super) fn with_union_validity(mut self, union_validity: bool) -> Self {
         self.union_validity = union_validity;
+        self
+    }
+
+    /// Remembers in which form the buffers came.
+    pub(super) fn with_originals(mut self, originals: &'a mut Collected) -> Self {
+        self.originals = Some(originals);
         self
     }
 
@@ -374,8 +384,15 @@ impl<'a> Decoder<'a> {
             Length::Plain(0) => Ok(Buffer::from_vec(Vec::<u8>::new())),
             Length::Plain(len) => {
                 self.budget.take(len as u64)?;
-                let plain = self.decompressor.decompress(codec, &stored[LENGTH_PREFIX..], len);
-                plain.map_err(|problem| self.bad_buffer(name, problem))
+                let frame = &stored[LENGTH_PREFIX..];
+                let plain = self.decompressor.decompress(codec, frame, len);
+                let plain = plain.map_err(|problem| self.bad_buffer(name, problem))?;
+                if let Some(originals) = &mut self.originals
+                    && codec.storable(frame, len)
+                {
+                    originals.add(&plain, stored.clone());
+                }
+                Ok(plain)
             }
         }
     }

@@ -10,6 +10,7 @@ use super::Compression;
 use super::compress::Compressor;
 use super::error::IpcError;
 use super::frame::{self, BatchMetadata, padded};
+use super::originals::Originals;
 use super::shape::{Counts, count_stored};
 
 /// A batch as a chunk.
@@ -40,6 +41,19 @@ pub struct ColumnExtent {
 /// [`IpcError::NotStored`] when a column has a type that chunks do not hold; [`IpcError::Compress`] when the
 /// compressor fails, for example on a level it does not have.
 pub fn encode(batch: &RecordBatch, compression: Compression) -> Result<Encoded, IpcError> {
+    encode_reusing(batch, compression, &Originals::default())
+}
+
+/// Encodes a batch as [`encode`] does, but takes buffers that came compressed as they came, if the compression asks for
+/// no more than clients do.
+///
+/// # Errors
+/// As [`encode`].
+pub fn encode_reusing(
+    batch: &RecordBatch,
+    compression: Compression,
+    originals: &Originals,
+) -> Result<Encoded, IpcError> {
     let mut counts = Counts::default();
     for field in batch.schema_ref().fields() {
         let column = count_stored(field.name(), field.data_type())?;
@@ -53,6 +67,7 @@ pub fn encode(batch: &RecordBatch, compression: Compression) -> Result<Encoded, 
         out: Vec::with_capacity(metadata_len + capacity(batch, compression)),
         metadata_len,
         compressor,
+        originals: compression.takes_originals().then_some(originals),
         nodes: Vec::with_capacity(counts.nodes),
         buffers: Vec::with_capacity(counts.buffers),
         uncompressed_len: 0,
@@ -93,16 +108,17 @@ fn capacity(batch: &RecordBatch, compression: Compression) -> usize {
 }
 
 /// The message while it is written: one output, into which the compressor writes directly.
-struct Writer {
+struct Writer<'a> {
     out: Vec<u8>,
     metadata_len: usize,
     compressor: Compressor,
+    originals: Option<&'a Originals>,
     nodes: Vec<FieldNode>,
     buffers: Vec<Buffer>,
     uncompressed_len: u64,
 }
 
-impl Writer {
+impl Writer<'_> {
     fn finish(mut self, rows: usize, columns: Vec<ColumnExtent>) -> Result<Encoded, IpcError> {
         let metadata = frame::write_metadata(&BatchMetadata {
             rows: rows as i64,
@@ -233,7 +249,10 @@ impl Writer {
     /// Appends one buffer, compressed and padded.
     fn buffer(&mut self, plain: &[u8]) -> std::io::Result<()> {
         let start = self.out.len();
-        self.compressor.append(plain, &mut self.out)?;
+        match self.originals.and_then(|originals| originals.of(plain)) {
+            Some(stored) => self.out.extend_from_slice(stored),
+            None => self.compressor.append(plain, &mut self.out)?,
+        }
         let len = self.out.len() - start;
         self.out.resize(padded(self.out.len()), 0);
         self.buffers.push(Buffer::new((start - self.metadata_len) as i64, len as i64));

@@ -13,6 +13,7 @@ use super::decode::{ArrayLimits, Budget, Decoder};
 use super::error::{IpcError, StreamError};
 use super::frame::{self, CONTINUATION, PREFIX};
 use super::header::BatchHeader;
+use super::originals::{Collected, Originals};
 use super::plain_size;
 use super::schema::{SchemaLimits, StreamSchema, read_schema};
 
@@ -49,6 +50,8 @@ pub struct StreamBody {
     pub schema: SchemaRef,
     /// Its batches in order, without those that have no rows.
     pub batches: Vec<RecordBatch>,
+    /// Their buffers as they came, for [`encode_reusing`](super::encode_reusing).
+    pub originals: Originals,
 }
 
 /// Reads a whole stream. Buffers that are neither compressed nor badly aligned share memory with `body`.
@@ -66,7 +69,8 @@ pub fn read_stream(body: Bytes, limits: &Limits) -> Result<StreamBody, StreamErr
     while let Some(frame) = frames.next()? {
         reader.read(&frame)?;
     }
-    Ok(StreamBody { schema: reader.schema.schema, batches: reader.batches })
+    let Reader { schema, batches, originals, .. } = reader;
+    Ok(StreamBody { schema: schema.schema, batches, originals: originals.finish() })
 }
 
 /// One message of the body.
@@ -160,6 +164,7 @@ struct Reader {
     rows_left: usize,
     max_rows: usize,
     batches: Vec<RecordBatch>,
+    originals: Collected,
 }
 
 impl Reader {
@@ -181,6 +186,7 @@ impl Reader {
             rows_left: limits.max_rows,
             max_rows: limits.max_rows,
             batches: Vec::new(),
+            originals: Collected::default(),
         })
     }
 
@@ -210,7 +216,8 @@ impl Reader {
         let limits = ArrayLimits { unbacked_len: self.max_rows };
         let body = Buffer::from(frame.contents.clone());
         let decoder = Decoder::new(&header, body, &self.schema.dictionaries, limits, &mut self.budget)
-            .with_union_validity(frame.message.version() == MetadataVersion::V4);
+            .with_union_validity(frame.message.version() == MetadataVersion::V4)
+            .with_originals(&mut self.originals);
         let batch =
             decoder.batch(&self.schema.schema, &self.schema.ids).map_err(|source| at.error(source))?;
         for &column in &self.unfolding {

@@ -4,8 +4,10 @@ mod arrays;
 mod golden;
 mod hostile;
 mod lies;
+mod originals;
 mod round_trip;
 mod schemas;
+mod small;
 mod streams;
 
 use std::io::Cursor;

@@ -1,7 +1,7 @@
 //! What is known of a column's values in one chunk: least, greatest, number of nulls.
 
 use super::literal::{Literal, Value};
-use arrow::array::{Array, ArrayRef, AsArray};
+use arrow::array::{Array, ArrayAccessor, ArrayIter, ArrayRef, AsArray};
 use arrow::compute;
 use arrow::datatypes::{
     ArrowNumericType, DataType, Date32Type, Decimal128Type, Float32Type, Float64Type, Int8Type, Int16Type,
@@ -65,19 +65,12 @@ fn bounds(array: &ArrayRef) -> Option<Bounds> {
         Timestamp(TimeUnit::Microsecond, _) => of::<TimestampMicrosecondType>(array, int),
         Timestamp(TimeUnit::Nanosecond, _) => of::<TimestampNanosecondType>(array, int),
         Utf8 => {
-            let array = array.as_string::<i32>();
             let literal = |value| Literal::new(Utf8, Value::Utf8(value));
-            let min = compute::min_string(array).map(|min| cut(min).to_owned()).and_then(literal);
-            (min, compute::max_string(array).and_then(string_above).and_then(literal))
+            let (min, max) = extremes(array.as_string::<i32>())?;
+            (literal(cut(min).to_owned()), string_above(max).and_then(literal))
         }
-        Binary => {
-            let array = array.as_binary::<i32>();
-            binary(compute::min_binary(array), compute::max_binary(array))
-        }
-        FixedSizeBinary(_) => {
-            let array = array.as_fixed_size_binary();
-            binary(compute::min_fixed_size_binary(array), compute::max_fixed_size_binary(array))
-        }
+        Binary => binary(extremes(array.as_binary::<i32>())?),
+        FixedSizeBinary(_) => binary(extremes(array.as_fixed_size_binary())?),
         _ => return None,
     })
 }
@@ -96,10 +89,38 @@ fn float(value: f64) -> Option<Value> {
     (!value.is_nan()).then_some(Value::Float(value))
 }
 
-fn binary(min: Option<&[u8]>, max: Option<&[u8]>) -> Bounds {
+fn binary((min, max): (&[u8], &[u8])) -> Bounds {
     let literal = |bytes| Literal::new(DataType::Binary, Value::Binary(bytes));
-    let min = min.map(|min| min[..min.len().min(MAX_BOUND)].to_vec()).and_then(literal);
-    (min, max.and_then(bytes_above).and_then(literal))
+    (literal(min[..min.len().min(MAX_BOUND)].to_vec()), bytes_above(max).and_then(literal))
+}
+
+/// The least and the greatest value; `None` if all are null.
+fn extremes<T: AsRef<[u8]> + Copy>(array: impl ArrayAccessor<Item = T>) -> Option<(T, T)> {
+    let mut values = ArrayIter::new(array).flatten();
+    let first = values.next()?;
+    let wider = |(min, max), value: T| {
+        if below(value.as_ref(), T::as_ref(&min)) {
+            (value, max)
+        } else if below(T::as_ref(&max), value.as_ref()) {
+            (min, value)
+        } else {
+            (min, max)
+        }
+    };
+    Some(values.fold((first, first), wider))
+}
+
+/// Whether `a` comes before `b`. By words and then by bytes: the values of a column differ early, which takes less
+/// than a call that compares slices of any length.
+fn below(mut a: &[u8], mut b: &[u8]) -> bool {
+    while let (Some((x, after_x)), Some((y, after_y))) = (a.split_first_chunk(), b.split_first_chunk()) {
+        let (x, y) = (u64::from_be_bytes(*x), u64::from_be_bytes(*y));
+        if x != y {
+            return x < y;
+        }
+        (a, b) = (after_x, after_y);
+    }
+    a.iter().lt(b)
 }
 
 /// The longest beginning within the limit that ends between characters.

@@ -6,6 +6,7 @@ use crate::ids::FieldId;
 use crate::merge::{AggFunction, Aggregate, default_fits};
 use crate::options::column::Setting;
 use crate::options::{self, ChangelogImage, DeleteBehavior, MergeKind};
+use crate::partition::AutoPartition;
 use crate::schema::Column;
 use crate::types::DataType;
 
@@ -42,7 +43,11 @@ impl Table {
         if self.has_primary_key() {
             stray("partition key", &self.partition_by, "primary key", &self.primary_key)?;
             stray("bucket key", &self.bucket_key, "primary key", &self.primary_key)?;
+            if self.primary_key.iter().all(|id| self.partition_by.contains(id)) {
+                return Err(InvalidTable::KeyIsPartition);
+            }
         }
+        self.check_partition_types()?;
         if let Some(id) = self.bucket_key.iter().find(|id| self.partition_by.contains(id)) {
             return Err(InvalidTable::BucketKeyInPartition { column: self.names_of(&[*id]).concat() });
         }
@@ -68,7 +73,19 @@ impl Table {
         Err(InvalidTable::AutoIncrement { column: column.name.clone(), why })
     }
 
+    fn check_partition_types(&self) -> Result<(), InvalidTable> {
+        for index in self.partition_columns() {
+            let column = &self.schema().columns()[index];
+            if matches!(column.data_type, DataType::Decimal { .. }) {
+                let (column, data_type) = (column.name.clone(), column.data_type.clone());
+                return Err(InvalidTable::PartitionType { column, data_type });
+            }
+        }
+        Ok(())
+    }
+
     fn check_options(&self) -> Result<(), InvalidTable> {
+        AutoPartition::of(self)?;
         if let Some(option) = KEYED.into_iter().find(|o| self.options.get(o).is_some())
             && !self.has_primary_key()
         {

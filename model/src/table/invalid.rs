@@ -35,6 +35,18 @@ pub enum InvalidTable {
     KeyOutside { role: &'static str, column: String, of: &'static str },
     #[error("column \"{column}\" is in the partition key and so cannot be in the bucket key")]
     BucketKeyInPartition { column: String },
+    #[error(
+        "every column of the primary key is in the partition key; some must tell the rows of a partition apart"
+    )]
+    KeyIsPartition,
+    #[error(
+        "column \"{column}\" is {data_type}, which names no partitions; use string, bigint, date or another simple type"
+    )]
+    PartitionType { column: String, data_type: DataType },
+    #[error(
+        "column \"{column}\" is in the partition key and cannot become {to}: partitions would get other names"
+    )]
+    WidensPartition { column: String, to: DataType },
     #[error("column \"{column}\" is {data_type}, which Iceberg's bucket function does not take")]
     BucketKeyType { column: String, data_type: DataType },
     #[error("a table has 1 to {MAX_BUCKETS} buckets, not {given}")]

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
+use wadi_model::ipc::Originals;
 use wadi_model::options::LogCompression;
 use wadi_model::{Bucket, ErrorKind};
 use wadi_store::shard::{AppendError, Appended, Part, Stamp};
@@ -71,7 +72,15 @@ pub async fn send_one(scene: &Scene, dice: &Dice, bucket: Bucket, count: u64, st
     };
     let compression =
         *dice.one_of(&[LogCompression::None, LogCompression::Lz4, LogCompression::Zstd { level: 1 }]);
-    let part = Part { bucket, schema: table.schema().id(), compression, rows, stamp, keyed: None };
+    let part = Part {
+        bucket,
+        schema: table.schema().id(),
+        compression,
+        rows,
+        originals: Originals::default(),
+        stamp,
+        keyed: None,
+    };
     let patience = if dice.chance(0.1) { dice.pick(1..4) } else { u64::MAX };
     let (mut doubt, mut tries) = (false, 0);
     loop {

@@ -52,6 +52,7 @@ async fn read(
     let request = LogRead {
         table,
         bucket,
+        partition: "",
         offset: Offset(from),
         columns: vec![0, 1, 2],
         system: Vec::new(),

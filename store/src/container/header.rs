@@ -2,7 +2,7 @@
 
 use wadi_model::{LogSeq, ShardId, Token};
 
-use super::{Damaged, MAGIC, VERSION, damaged};
+use super::{Damaged, MAGIC, VERSION, check_version, damaged};
 
 /// Bytes of a header.
 pub const HEADER_LEN: usize = 72;
@@ -69,10 +69,7 @@ impl Header {
         if bytes[..4] != MAGIC {
             return damaged("the header's magic is missing");
         }
-        let version = u16::from_le_bytes([bytes[4], bytes[5]]);
-        if version != VERSION {
-            return damaged(format!("version {version} is not known here; version {VERSION} is"));
-        }
+        check_version(u16::from_le_bytes([bytes[4], bytes[5]]))?;
         if crc32c::crc32c(&bytes[..64]) != eight(64) as u32 {
             return damaged("the header's checksum does not match");
         }

@@ -1,9 +1,12 @@
 //! Puts an object together from encoded chunks, without copying them.
 
 use bytes::Bytes;
-use prost::Message;
 
-use super::{Chunk, Footer, HEADER_LEN, Header, HighWatermark, Trailer};
+use super::footer::high_watermarks;
+use super::{ALIGNMENT, Chunk, Footer, HEADER_LEN, Header, Trailer};
+
+/// What lies between a chunk and the next aligned position.
+static PADDING: [u8; ALIGNMENT as usize] = [0; ALIGNMENT as usize];
 
 /// A complete object, as the pieces that a PUT takes.
 #[derive(Clone, Debug)]
@@ -32,34 +35,28 @@ impl SealedObject {
     }
 }
 
-/// Puts an object together. Each chunk comes with its bytes, a multiple of 8; its place is filled in here. Chunks of
-/// one bucket stand side by side, in the order of their offsets.
+/// Puts an object together. Each chunk comes with its bytes; its place is filled in here. Chunks of one bucket stand
+/// side by side, in the order of their offsets.
 pub fn seal(header: Header, chunks: Vec<(Chunk, Bytes)>) -> SealedObject {
-    let mut pieces = Vec::with_capacity(chunks.len() + 3);
+    let mut pieces = Vec::with_capacity(2 * chunks.len() + 3);
     pieces.push(Bytes::copy_from_slice(&header.write()));
     let mut at = HEADER_LEN;
-    let mut footer = Footer::default();
+    let mut footer = Footer { time: header.time, ..Footer::default() };
     let mut bodies = Vec::with_capacity(chunks.len());
     for (mut chunk, bytes) in chunks {
-        debug_assert!(bytes.len() % 8 == 0, "a message is padded to 8 bytes");
         chunk.start = at as u32;
         chunk.len = bytes.len() as u32;
-        at += bytes.len();
-        let end = chunk.end().0;
-        match footer.high_watermarks.last_mut() {
-            Some(mark) if mark.bucket_id() == chunk.bucket_id() => mark.offset = end,
-            _ => footer.high_watermarks.push(HighWatermark {
-                table: chunk.table,
-                partition: chunk.partition,
-                bucket: chunk.bucket,
-                offset: end,
-            }),
-        }
+        let padding = at.saturating_add(bytes.len()).next_multiple_of(ALIGNMENT as usize) - at - bytes.len();
+        at += bytes.len() + padding;
         footer.chunks.push(chunk);
         pieces.push(bytes.clone());
+        if padding > 0 {
+            pieces.push(Bytes::from_static(&PADDING[..padding]));
+        }
         bodies.push(bytes);
     }
-    let footer_bytes = Bytes::from(footer.encode_to_vec());
+    footer.high_watermarks = high_watermarks(&footer.chunks);
+    let footer_bytes = footer.to_bytes();
     pieces.push(footer_bytes.clone());
     pieces.push(Bytes::copy_from_slice(&Trailer::write(&footer_bytes)));
     SealedObject { header, footer, footer_bytes, pieces, chunks: bodies }

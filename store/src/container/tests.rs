@@ -35,37 +35,127 @@ fn object() -> SealedObject {
     )
 }
 
+/// What version 1 had no words for: frames, of any length.
+fn object_with_frames() -> SealedObject {
+    let message = object();
+    let mut chunks: Vec<_> = message.footer.chunks.into_iter().zip(message.chunks).collect();
+    let frame = |bucket, base_offset, rows, frame: Frame| Chunk {
+        bucket,
+        base_offset,
+        rows,
+        metadata_len: 0,
+        raw_len: 99,
+        frame: frame as i32,
+        runs: vec![Run { rows, time: 1_357_034_400_000 }],
+        ..chunks[0].0.clone()
+    };
+    let (zstd, lz4) = (frame(2, 5, 7, Frame::Zstd), frame(2, 12, 1, Frame::Lz4));
+    let odd = Chunk {
+        runs: vec![Run { rows: 1, time: 1 }, Run { rows: 1, time: 2 }],
+        ..frame(3, 0, 2, Frame::Zstd)
+    };
+    for (n, chunk) in [zstd, lz4, odd].into_iter().enumerate() {
+        chunks.push((chunk, vec![4 + n as u8; 11 + n].into()));
+    }
+    seal(header(), chunks)
+}
+
+fn footer_of(object: &Bytes) -> Result<Footer, Damaged> {
+    let trailer = Trailer::read(object)?;
+    let end = object.len() - TRAILER_LEN;
+    let start = end.checked_sub(trailer.footer_len as usize).ok_or(Damaged(String::new()))?;
+    trailer.footer(&object.slice(start..end))
+}
+
 fn whole(object: &SealedObject) -> Bytes {
     object.pieces.concat().into()
 }
 
 #[test]
 fn an_object_reads_back_as_it_was_sealed() {
-    let sealed = object();
-    let bytes = whole(&sealed);
-    assert_eq!(bytes.len(), sealed.len());
-    assert_eq!(Header::read(&bytes).unwrap(), header());
-    let trailer = Trailer::read(&bytes).unwrap();
-    let end = bytes.len() - TRAILER_LEN;
-    let footer = trailer.footer(&bytes.slice(end - trailer.footer_len as usize..end)).unwrap();
-    assert_eq!(footer, sealed.footer);
-    let chunk = &footer.chunks[1];
-    assert_eq!(&bytes[chunk.range().start as usize..chunk.range().end as usize], &[3; 24]);
+    for sealed in [object(), object_with_frames()] {
+        let bytes = whole(&sealed);
+        assert_eq!(bytes.len(), sealed.len());
+        assert_eq!(Header::read(&bytes).unwrap(), header());
+        let footer = footer_of(&bytes).unwrap();
+        assert_eq!(footer, sealed.footer);
+        for (chunk, body) in footer.chunks.iter().zip(&sealed.chunks) {
+            assert_eq!(bytes.slice(chunk.range().start as usize..chunk.range().end as usize), body);
+            assert_eq!(chunk.start % 8, 0);
+        }
+    }
+    let marks = object_with_frames().footer.high_watermarks;
     assert_eq!(
-        footer.high_watermarks.iter().map(|h| (h.bucket, h.offset)).collect::<Vec<_>>(),
-        [(0, 15), (1, 1)]
+        marks.iter().map(|h| (h.bucket, h.offset)).collect::<Vec<_>>(),
+        [(0, 15), (1, 1), (2, 13), (3, 2)]
     );
 }
 
 /// The format is a promise to objects already written.
 #[test]
 fn golden_object_never_changes() {
-    let golden = include_bytes!("../../testdata/container-v1.bin");
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/container-v2.bin");
     if std::env::var_os("WADI_WRITE_GOLDEN").is_some() {
-        std::fs::write(concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/container-v1.bin"), whole(&object()))
-            .unwrap();
+        std::fs::write(path, whole(&object_with_frames())).unwrap();
     }
-    assert_eq!(whole(&object()), golden.as_slice());
+    assert_eq!(whole(&object_with_frames()), std::fs::read(path).unwrap());
+}
+
+#[test]
+fn objects_of_version_1_are_read() {
+    let golden = Bytes::from_static(include_bytes!("../../testdata/container-v1.bin"));
+    assert_eq!(Header::read(&golden).unwrap(), header());
+    let expected = Footer { time: 0, ..object().footer };
+    assert_eq!(footer_of(&golden).unwrap(), expected);
+}
+
+#[test]
+fn versions_to_come_are_refused() {
+    let mut bytes = whole(&object()).to_vec();
+    let trailer = bytes.len() - 8;
+    bytes[4] = 3;
+    bytes[trailer] = 3;
+    assert!(Header::read(&bytes).unwrap_err().0.contains("version 3"));
+    assert!(Trailer::read(&bytes).unwrap_err().0.contains("version 3"));
+}
+
+#[test]
+fn frames_that_cannot_be_are_refused() {
+    let footer = object_with_frames().footer;
+    let broken: [fn(&mut Chunk); 4] = [
+        |c| c.raw_len = 64 * 1024 + 1,
+        |c| c.frame = 3,
+        |c| c.metadata_len = 8,
+        |c| c.columns = vec![ColumnSegment::default()],
+    ];
+    assert!(Footer::decode(&footer.to_bytes()).is_ok());
+    for change in broken {
+        let mut footer = footer.clone();
+        change(&mut footer.chunks[3]);
+        assert!(Footer::decode(&footer.to_bytes()).is_err(), "{:?}", footer.chunks[3]);
+    }
+}
+
+/// What an object says about a chunk of its own bucket costs about 30 bytes, not a hundred.
+#[test]
+fn a_small_chunk_has_a_small_entry() {
+    let chunks = (0..1000).map(|n| {
+        let chunk = Chunk {
+            table: 1000 + n,
+            kind: ChunkKind::Log as i32,
+            schema_id: 1,
+            base_offset: 100_000,
+            rows: 100,
+            raw_len: 13_000,
+            frame: Frame::Zstd as i32,
+            crc: 77,
+            runs: vec![Run { rows: 100, time: header().time }],
+            ..Chunk::default()
+        };
+        (chunk, Bytes::from(vec![0; 3000]))
+    });
+    let object = seal(header(), chunks.collect());
+    assert!(object.footer_bytes.len() < 32 * 1000, "{} bytes", object.footer_bytes.len());
 }
 
 proptest! {
@@ -76,16 +166,32 @@ proptest! {
         prop_assume!(byte < bytes.len() && !body.contains(&byte));
         let mut changed = bytes.to_vec();
         changed[byte] ^= 1 << bit;
-        let read = |bytes: &Bytes| {
-            let header = Header::read(bytes)?;
-            let trailer = Trailer::read(bytes)?;
-            let end = bytes.len() - TRAILER_LEN;
-            let start = end.checked_sub(trailer.footer_len as usize).ok_or(Damaged(String::new()))?;
-            Ok::<_, Damaged>((header, trailer.footer(&bytes.slice(start..end))?))
-        };
+        let read = |bytes: &Bytes| Ok::<_, Damaged>((Header::read(bytes)?, footer_of(bytes)?));
         let unused = [68..72, bytes.len() - 6..bytes.len() - 4];
         let padding = unused.iter().any(|r| r.contains(&byte));
         prop_assert_eq!(read(&changed.into()).is_err(), !padding);
+    }
+
+    #[test]
+    fn any_footer_reads_back_from_its_stored_form(
+        parts in proptest::collection::vec((1..40_u32, 0..3_u32, 0..4_u32, any::<i64>(), 0..3_u64), 0..12),
+        time in any::<i64>(),
+    ) {
+        let mut at = HEADER_LEN as u32;
+        let chunks = parts.into_iter().map(|(len, gap, rows, run, table)| {
+            let start = at.next_multiple_of(8) + gap * 8;
+            at = start + len;
+            let runs = match rows {
+                0 => vec![],
+                1 => vec![Run { rows, time }],
+                _ => vec![Run { rows: 1, time }, Run { rows: rows - 1, time: run }],
+            };
+            Chunk { table, start, len, rows, runs, ..Chunk::default() }
+        });
+        let chunks: Vec<Chunk> = chunks.collect();
+        let high_watermarks = footer::high_watermarks(&chunks);
+        let footer = Footer { chunks, high_watermarks, time };
+        prop_assert_eq!(Footer::decode(&footer.to_bytes()).unwrap(), footer);
     }
 
     #[test]

@@ -6,13 +6,15 @@ use tokio::time::Instant;
 use wadi_model::Token;
 
 use super::*;
-use crate::container::{Chunk, Kind, seal};
+use crate::container::{Chunk, Kind, Run, seal};
 
 fn object(put_id: u128, chunks: usize) -> crate::container::SealedObject {
     let (seq, shard) = (LogSeq(1), ShardId(0));
     let header = Header { kind: Kind::Data, shard, seq, last: seq, token: Token(1), put_id, time: 5 };
-    let chunk =
-        |bucket| (Chunk { bucket: bucket as u32, rows: 1, ..Chunk::default() }, Bytes::from(vec![7; 64]));
+    let chunk = |bucket| {
+        let runs = vec![Run { rows: 1, time: 5 }];
+        (Chunk { bucket: bucket as u32, rows: 1, runs, ..Chunk::default() }, Bytes::from(vec![7; 64]))
+    };
     seal(header, (0..chunks).map(chunk).collect())
 }
 
@@ -26,13 +28,15 @@ fn soon() -> Instant {
 
 #[tokio::test]
 async fn footers_of_any_size_are_read() {
-    for chunks in [0, 1, 3000] {
+    for chunks in [0, 1, 10_000] {
         let store = InMemory::new();
         let object = object(1, chunks);
         assert_eq!(
             create(&store, &path(), &object.header, &object.pieces, soon()).await,
             PutOutcome::Written
         );
+        let beyond_tail = object.footer_bytes.len() as u64 > TAIL_BYTES;
+        assert_eq!(beyond_tail, chunks == 10_000, "{} bytes of footer", object.footer_bytes.len());
         let read = read_object(&store, &path()).await.unwrap().unwrap();
         assert_eq!((read.header, read.footer), (object.header, object.footer));
     }

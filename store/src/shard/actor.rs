@@ -31,6 +31,7 @@ use crate::container::{Header, Kind};
 use crate::context::Share;
 use crate::database;
 use crate::keys::producer::{self, ProducerEntry};
+use crate::memtables::Memtable;
 use crate::task;
 
 /// How long a shard's database may take to close.
@@ -72,6 +73,8 @@ pub(super) struct Start {
     pub applied: LogSeq,
     /// The database is durable up to here.
     pub flushed: LogSeq,
+    /// Bytes that the replay wrote, not flushed yet.
+    pub replayed_bytes: usize,
     /// The highest `_timestamp` so far.
     pub time: i64,
     /// The next offset of each bucket.
@@ -95,6 +98,9 @@ struct Actor {
     pending: Pending,
     group: Group,
     group_in_flight: bool,
+    /// Bytes of the group in flight.
+    group_bytes: usize,
+    memtable: Memtable,
     applied: LogSeq,
     flushed: LogSeq,
     memtable_in_flight: bool,
@@ -122,6 +128,8 @@ pub(super) fn start(shared: Arc<Shared>, start: Start) -> Shard {
         pending: Pending::default(),
         group: Group::new(),
         group_in_flight: false,
+        group_bytes: 0,
+        memtable: shared.context.memtables.join(start.replayed_bytes),
         applied: start.applied,
         flushed: start.flushed,
         memtable_in_flight: false,
@@ -144,6 +152,7 @@ impl Actor {
                     None => break Ended::Poisoned("all its handles are gone".into()),
                 },
                 () = sleep_until(wake) => Ok(()),
+                () = self.memtable.asked() => Ok(()),
             };
             match step.and_then(|()| self.timers()) {
                 Ok(false) => {}
@@ -166,11 +175,13 @@ impl Actor {
                 self.shared.view.applied(self.applied);
                 self.shared.rows.applied(self.applied);
                 self.producers.trim(self.applied);
+                self.memtable.wrote(self.group_bytes);
                 self.unflushed_since.get_or_insert_with(Instant::now);
             }
             Command::MemtableFlushed(flushed) => {
                 self.memtable_in_flight = false;
                 self.flushed = flushed?;
+                self.memtable.flushed();
                 self.unflushed_since = (self.applied > self.flushed).then(Instant::now);
             }
             Command::Release => self.releasing = true,
@@ -411,6 +422,7 @@ impl Actor {
         let settings = &self.shared.context.settings;
         let lifetimes = Lifetimes { producer: settings.producer_ttl, key: settings.key_ttl };
         let group = std::mem::replace(&mut self.group, Group::new());
+        self.group_bytes = group.bytes();
         let Some((write, seq)) = group.into_write(self.producers.take_dirty(), lifetimes) else { return };
         self.group_in_flight = true;
         let (own, shared) = (self.own.clone(), self.shared.clone());
@@ -428,11 +440,13 @@ impl Actor {
         let since = self.unflushed_since?;
         let settings = &self.shared.context.settings;
         let many = self.applied.0 - self.flushed.0 >= settings.memtable_objects;
-        Some(if many || self.releasing { now } else { since + settings.memtable_interval })
+        let now_due = many || self.releasing || self.memtable.is_asked();
+        Some(if now_due { now } else { since + settings.memtable_interval })
     }
 
     fn flush_memtable(&mut self) {
         self.memtable_in_flight = true;
+        self.memtable.flush_begins();
         let (own, shared, seq) = (self.own.clone(), self.shared.clone(), self.applied);
         task::spawn(async move {
             let flushed = database::flush(&shared.db).await;

@@ -3,14 +3,14 @@
 use arrow::array::RecordBatch;
 use arrow::compute::concat_batches;
 use bytes::Bytes;
-use wadi_model::ipc::{self, Compression};
+use wadi_model::ipc::{self, Compression, Originals};
 use wadi_model::options::LogCompression;
 use wadi_model::predicate::ColumnStatistics;
 use wadi_model::{Bucket, SchemaId};
 
 use super::merging::{Changes, KeyedRows};
-use super::part::{AppendError, Part, Stamp};
-use crate::container::{COLUMN_CHUNK_BYTES, ColumnSegment};
+use super::part::{AppendError, Part, Stamp, raw_bytes};
+use crate::container::{COLUMN_CHUNK_BYTES, ColumnSegment, Frame};
 use crate::context::Context;
 
 /// A part on its way into a log object.
@@ -41,12 +41,14 @@ pub(super) enum Payload {
 /// An encoded chunk.
 #[derive(Clone, Debug)]
 pub(super) struct EncodedChunk {
+    /// The message, or the frame that holds it.
     pub message: Bytes,
     pub metadata_len: u32,
     /// Of the whole message, or of its head if there are columns.
     pub crc: u32,
     pub raw_len: u64,
     pub columns: Vec<ColumnSegment>,
+    pub frame: Frame,
 }
 
 /// Makes a part ready to wait for its flush.
@@ -55,13 +57,13 @@ pub(super) async fn prepare(
     part: Part,
     raw_bytes: usize,
 ) -> Result<Prepared, AppendError> {
-    let Part { bucket, schema, compression, rows, stamp, keyed } = part;
+    let Part { bucket, schema, compression, rows, originals, stamp, keyed } = part;
     let count = u32::try_from(rows.num_rows()).map_err(|_| too_many_rows())?;
     let payload = if let Some(keyed) = keyed {
         let encoded = context.cpu.run(move || KeyedRows::encode(&bucket, keyed, &rows)).await;
         Payload::Keyed(encoded.unwrap_or_else(|| Err(AppendError::internal("encoding panicked")))?)
     } else if raw_bytes >= context.settings.own_chunk_bytes {
-        let encoded = context.cpu.run(move || encode(&rows, compression)).await;
+        let encoded = context.cpu.run(move || encode(&rows, compression, &originals)).await;
         Payload::Chunk(encoded.unwrap_or_else(|| Err(AppendError::internal("encoding panicked")))?)
     } else {
         Payload::Rows(rows)
@@ -74,18 +76,26 @@ fn too_many_rows() -> AppendError {
 }
 
 /// Encodes one batch.
-pub(super) fn encode(rows: &RecordBatch, compression: LogCompression) -> Result<EncodedChunk, AppendError> {
+fn encode(
+    rows: &RecordBatch,
+    compression: LogCompression,
+    originals: &Originals,
+) -> Result<EncodedChunk, AppendError> {
     let compression = match compression {
         LogCompression::None => Compression::None,
         LogCompression::Lz4 => Compression::Lz4,
         LogCompression::Zstd { level } => Compression::Zstd { level },
     };
-    let encoded = ipc::encode(rows, compression).map_err(AppendError::internal)?;
+    if let Some(small) = encode_small(rows, compression)? {
+        return Ok(small);
+    }
+    let encoded = ipc::encode_reusing(rows, compression, originals).map_err(AppendError::internal)?;
     let message = encoded.message;
     if message.len() < COLUMN_CHUNK_BYTES {
         let crc = crc32c::crc32c(&message);
         let (metadata_len, raw_len) = (encoded.metadata_len, encoded.uncompressed_len);
-        return Ok(EncodedChunk { message, metadata_len, crc, raw_len, columns: Vec::new() });
+        let (columns, frame) = (Vec::new(), Frame::None);
+        return Ok(EncodedChunk { message, metadata_len, crc, raw_len, columns, frame });
     }
     let segment = |(extent, array): (&ipc::ColumnExtent, &arrow::array::ArrayRef)| {
         let bytes = &message[extent.start as usize..(extent.start + extent.len) as usize];
@@ -107,8 +117,25 @@ pub(super) fn encode(rows: &RecordBatch, compression: LogCompression) -> Result<
         raw_len: encoded.uncompressed_len,
         crc,
         columns,
+        frame: Frame::None,
         message,
     })
+}
+
+/// Rows that are few even without compression, as one frame.
+fn encode_small(rows: &RecordBatch, compression: Compression) -> Result<Option<EncodedChunk>, AppendError> {
+    if raw_bytes(rows) > COLUMN_CHUNK_BYTES {
+        return Ok(None);
+    }
+    let small = ipc::encode_small(rows, compression, COLUMN_CHUNK_BYTES).map_err(AppendError::internal)?;
+    Ok(small.map(|small| EncodedChunk {
+        crc: crc32c::crc32c(&small.frame),
+        message: small.frame,
+        metadata_len: 0,
+        raw_len: small.plain_len as u64,
+        columns: Vec::new(),
+        frame: small.codec.into(),
+    }))
 }
 
 /// Encodes several batches of one schema as one chunk.
@@ -116,10 +143,12 @@ pub(super) fn encode_together(
     batches: &[RecordBatch],
     compression: LogCompression,
 ) -> Result<EncodedChunk, AppendError> {
+    let none = Originals::default();
     match batches {
-        [one] => encode(one, compression),
+        [one] => encode(one, compression, &none),
         [first, ..] => {
-            encode(&concat_batches(first.schema_ref(), batches).map_err(AppendError::internal)?, compression)
+            let together = concat_batches(first.schema_ref(), batches).map_err(AppendError::internal)?;
+            encode(&together, compression, &none)
         }
         [] => Err(AppendError::internal("a chunk needs rows")),
     }

@@ -173,7 +173,7 @@ fn finish_shared(
 }
 
 fn complete(chunk: Chunk, encoded: EncodedChunk, time: i64) -> (Chunk, Bytes) {
-    let EncodedChunk { message, metadata_len, crc, raw_len, columns } = encoded;
+    let EncodedChunk { message, metadata_len, crc, raw_len, columns, frame } = encoded;
     let runs = vec![Run { rows: chunk.rows, time }];
-    (Chunk { metadata_len, crc, raw_len, columns, runs, ..chunk }, message)
+    (Chunk { metadata_len, crc, raw_len, columns, frame: frame as i32, runs, ..chunk }, message)
 }

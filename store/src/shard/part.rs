@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arrow::array::{Array, ArrayRef, RecordBatch};
+use wadi_model::ipc::Originals;
 use wadi_model::options::LogCompression;
 use wadi_model::{Bucket, ErrorKind, Fault, Offset, SchemaId};
 
@@ -21,6 +22,8 @@ pub struct Part {
     pub compression: LogCompression,
     /// At least one row.
     pub rows: RecordBatch,
+    /// Buffers of the rows that came compressed; none if they are made here.
+    pub originals: Originals,
     /// Who sent it, if a retry is to find it again.
     pub stamp: Option<Stamp>,
     /// For a primary-key table, what the rows are to do.

@@ -2,7 +2,11 @@
 //!
 //! Where rows lie comes from the view, and below it from SlateDB. Bytes come from the tail in memory, else from cached
 //! segments. Without filter and system columns a chunk is served as it is stored: its message is rewritten to the asked
-//! columns and nothing is decompressed. Every answer is checked against the claim at its end (K3 of later owners).
+//! columns and nothing is decompressed. All work on bytes runs on the CPU pool. Every answer is checked against the
+//! claim at its end (K3 of later owners), and carries its share of the read budget until the client has it.
+
+use std::sync::Arc;
+use std::time::Duration;
 
 use arrow::array::RecordBatch;
 use bytes::Bytes;
@@ -12,8 +16,9 @@ use wadi_model::{Bucket, ErrorKind, Fault, Offset, Table};
 
 use super::Shared;
 use crate::container::ChunkKind;
+use crate::context::Share;
 use crate::keys::index::{self, IndexedChunk};
-use chunk::{ChunkPlan, Got};
+use chunk::{ChunkPlan, Fetched, Got, Wanted};
 use footers::Footers;
 
 pub(super) use chunk::whole_chunk;
@@ -22,16 +27,24 @@ mod chunk;
 mod footers;
 mod system;
 
-/// Chunks that are read at once.
+/// Chunks that are read at once, and groups of them that are converted at once.
 const PARALLEL: usize = 4;
+
+/// Most chunks that go to the CPU pool together.
+const AT_ONCE: usize = 8;
+
+/// How long a read waits for its share of the budget. Who holds it may be slow for ever.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// What is to be read.
 #[derive(Clone, Debug)]
 pub struct LogRead<'a> {
     /// The table, with all its schema versions.
-    pub table: &'a Table,
+    pub table: &'a Arc<Table>,
     /// The bucket.
     pub bucket: Bucket,
+    /// The name of its partition, for `_partition`; empty without partitions.
+    pub partition: &'a str,
     /// From here on.
     pub offset: Offset,
     /// Positions in the newest schema of the columns wanted, in the order wanted.
@@ -39,7 +52,7 @@ pub struct LogRead<'a> {
     /// Names of the system columns wanted, behind the others.
     pub system: Vec<String>,
     /// Only rows that match.
-    pub filter: Option<&'a Predicate>,
+    pub filter: Option<&'a Arc<Predicate>>,
     /// No rows from here on, whatever is readable.
     pub until: Option<Offset>,
     /// About how many stored bytes to read; at least one chunk is.
@@ -49,10 +62,12 @@ pub struct LogRead<'a> {
 }
 
 /// Rows of a log.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct LogAnswer {
     /// The rows, in order.
     pub pieces: Vec<Piece>,
+    /// Their share of the read budget, to be held until the client has the rows.
+    pub share: Arc<Share>,
     /// Where the next read goes on.
     pub next_offset: Offset,
     /// The bucket's ends when the read began.
@@ -74,6 +89,11 @@ pub enum Piece {
 }
 
 impl Piece {
+    /// Whether its bytes are as they were stored.
+    pub fn is_stored(&self) -> bool {
+        matches!(self, Piece::Message { .. })
+    }
+
     /// Its rows.
     pub fn rows(&self) -> usize {
         match self {
@@ -99,6 +119,9 @@ pub enum LogReadError {
     /// The shard is not open here any more.
     #[error("the shard of this bucket is not open here now")]
     NotOwned,
+    /// Other answers hold the memory for reads.
+    #[error("too much is being read; ask again in a moment")]
+    Overloaded,
     /// The object store did not answer.
     #[error("the object store did not answer: {0}")]
     Unavailable(String),
@@ -112,6 +135,7 @@ impl Fault for LogReadError {
         match self {
             LogReadError::OutOfRange { .. } => ErrorKind::Gone,
             LogReadError::NotOwned | LogReadError::Unavailable(_) => ErrorKind::Unavailable,
+            LogReadError::Overloaded => ErrorKind::Overloaded,
             LogReadError::Internal(_) => ErrorKind::Internal,
         }
     }
@@ -121,6 +145,7 @@ impl Fault for LogReadError {
             LogReadError::OutOfRange { .. } => "offset_out_of_range",
             LogReadError::NotOwned => "shard_not_open",
             LogReadError::Unavailable(_) => "store_unavailable",
+            LogReadError::Overloaded => "overloaded",
             LogReadError::Internal(_) => "internal",
         }
     }
@@ -158,23 +183,37 @@ pub(super) async fn read(shared: &Shared, request: &LogRead<'_>) -> Result<LogAn
         return Err(LogReadError::OutOfRange { offset, bucket, bounds });
     }
     let (plans, end) = plan(shared, request, located.chunks).await?;
-    let bytes: usize = plans.iter().map(ChunkPlan::bytes).sum();
-    let _share = shared.context.reads.take(bytes).await;
-    let mut reads = Vec::with_capacity(plans.len());
-    for plan in &plans {
-        reads.push(plan.read(shared, request));
-    }
-    let got: Vec<Option<Got>> = stream::iter(reads).buffered(PARALLEL).try_collect().await?;
+    let bytes: usize = plans.iter().map(|plan| plan.bytes()).sum();
+    let share = tokio::time::timeout(PATIENCE, shared.context.reads.take(bytes)).await;
+    let share = share.ok().flatten().ok_or(LogReadError::Overloaded)?;
+    let got = rows_of(shared, &plans).await?;
     let (pieces, next_offset) = cut(got, &plans, request, end);
     if !shared.claim.hold().await {
         return Err(LogReadError::NotOwned);
     }
-    Ok(LogAnswer { pieces, next_offset, bounds })
+    let share = Arc::new(share);
+    Ok(LogAnswer { pieces, share, next_offset, bounds })
 }
+
+/// Fetches the chunks side by side and makes rows of them on the CPU pool, some at a time.
+async fn rows_of(shared: &Shared, plans: &[Arc<ChunkPlan>]) -> Result<Vec<Option<Got>>, LogReadError> {
+    let mut fetches = Vec::with_capacity(plans.len());
+    for plan in plans {
+        fetches.push(plan.clone().fetch(shared));
+    }
+    let convert = |group: Vec<Result<Fetched, LogReadError>>| {
+        let work = move || group.into_iter().map(|fetched| fetched?.rows()).collect();
+        async move { shared.context.cpu.run(work).await.unwrap_or_else(|| Err(internal("reading panicked"))) }
+    };
+    let fetched = stream::iter(fetches).buffered(PARALLEL).ready_chunks(AT_ONCE);
+    let groups: Vec<Vec<Option<Got>>> = fetched.map(convert).buffered(PARALLEL).try_collect().await?;
+    Ok(groups.into_iter().flatten().collect())
+}
+
 /// Keeps to `max_rows`: the piece that goes beyond is cut, and the next read begins at the first row that was left.
 fn cut(
     got: Vec<Option<Got>>,
-    plans: &[ChunkPlan],
+    plans: &[Arc<ChunkPlan>],
     request: &LogRead<'_>,
     end: Offset,
 ) -> (Vec<Piece>, Offset) {
@@ -229,7 +268,8 @@ async fn plan(
     shared: &Shared,
     request: &LogRead<'_>,
     located: Vec<IndexedChunk>,
-) -> Result<(Vec<ChunkPlan>, Offset), LogReadError> {
+) -> Result<(Vec<Arc<ChunkPlan>>, Offset), LogReadError> {
+    let wanted = Arc::new(Wanted::new(request));
     let mut plans = Vec::new();
     let (mut bytes, mut rows, mut end) = (0usize, 0u64, request.offset);
     let mut footers = Footers::default();
@@ -261,13 +301,13 @@ async fn plan(
         if chunk.kind() == ChunkKind::Command {
             continue;
         }
-        let plan = ChunkPlan::new(request, indexed.log_seq(), footer.clone(), position, stored);
+        let plan = ChunkPlan::new(request, &wanted, indexed.log_seq(), footer.clone(), position, stored);
         if plan.may_match(request) {
             bytes += plan.bytes();
             if request.filter.is_none() {
                 rows += end.0 - plan.first(request.offset).0;
             }
-            plans.push(plan);
+            plans.push(Arc::new(plan));
         }
     }
     Ok((plans, end))

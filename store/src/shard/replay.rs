@@ -51,6 +51,7 @@ pub(super) async fn replay(
         watermarks: load_watermarks(db).await?,
         producers: BTreeMap::new(),
         group: Group::new(),
+        bytes: 0,
     };
     for object in scan.objects.into_iter().filter(|o| o.header.seq > durable) {
         replay.add(claim.shard(), object).await?;
@@ -61,11 +62,12 @@ pub(super) async fn replay(
     if !replay.group.is_empty() {
         applied = replay.write().await?;
     }
+    let replayed_bytes = replay.bytes;
     let watermarks = replay.watermarks;
     let next_offsets: BTreeMap<Bucket, Offset> =
         watermarks.iter().map(|(b, w)| (*b, Offset(w.high))).collect();
-    let start =
-        Start { next_seq: scan.fence.next(), applied, flushed: durable, time: scan.time, next_offsets };
+    let next_seq = scan.fence.next();
+    let start = Start { next_seq, applied, flushed: durable, replayed_bytes, time: scan.time, next_offsets };
     let shared = Shared {
         context: context.clone(),
         claim: claim.clone(),
@@ -112,6 +114,8 @@ struct Replay<'a> {
     watermarks: BTreeMap<Bucket, Watermark>,
     producers: BTreeMap<ProducerKey, ProducerEntry>,
     group: Group,
+    /// Bytes written so far.
+    bytes: usize,
 }
 
 impl Replay<'_> {
@@ -157,6 +161,7 @@ impl Replay<'_> {
         let settings = &self.context.settings;
         let lifetimes = Lifetimes { producer: settings.producer_ttl, key: settings.key_ttl };
         let group = std::mem::replace(&mut self.group, Group::new());
+        self.bytes += group.bytes();
         let producers = std::mem::take(&mut self.producers).into_iter().collect();
         let Some((write, seq)) = group.into_write(producers, lifetimes) else {
             return Err(TakeoverError::Damaged("nothing to replay, not even our own fence".into()));

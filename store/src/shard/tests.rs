@@ -5,11 +5,13 @@ use std::time::Duration;
 
 use arrow::array::{AsArray, Int64Array, RecordBatch};
 use arrow::datatypes::Int64Type;
+use bytes::Bytes;
 use wadi_model::options::LogCompression;
 use wadi_model::predicate::Predicate;
-use wadi_model::{Bucket, Offset};
+use wadi_model::{Bucket, Offset, ShardId};
 
 use super::*;
+use crate::container::Frame;
 use setup::{World, ids};
 
 mod faults;
@@ -130,6 +132,46 @@ async fn large_and_small_parts_mix() {
     assert_eq!(world.read(&world.open().await, 0, 0).await, expected);
 }
 
+/// Bytes of the log after each of `buckets` got a part of 100 rows.
+async fn log_bytes(buckets: u32, parts: u32) -> u64 {
+    let world = World::new();
+    let shard = world.open().await;
+    let part = |n: u32| world.part(n % buckets, i64::from(n) * 100..i64::from(n + 1) * 100);
+    for appended in futures::future::join_all((0..parts).map(|n| shard.append(part(n)))).await {
+        appended.unwrap();
+    }
+    world.context.metrics.log_object_bytes.get()
+}
+
+/// A hundred rows for each of many buckets cost at most twice the bytes of the same rows for one.
+#[tokio::test]
+async fn many_small_chunks_cost_little_more_than_a_large_one() {
+    let (many, one) = (log_bytes(200, 200).await, log_bytes(1, 200).await);
+    assert!(many < 2 * one, "{many} against {one} bytes");
+}
+
+#[tokio::test]
+async fn what_is_not_to_be_compressed_stays_a_message() {
+    let world = World::with(|settings| settings.tail_bytes = 0);
+    let shard = world.open().await;
+    let compressions =
+        [LogCompression::None, LogCompression::Lz4, LogCompression::Zstd { level: 3 }, LogCompression::None];
+    for (bucket, compression) in compressions.into_iter().enumerate() {
+        let part = Part { compression, ..world.part(bucket as u32, 0..100) };
+        shard.append(part).await.unwrap();
+        assert_eq!(world.read(&shard, bucket as u32, 0).await, (0..100).collect::<Vec<_>>());
+        let path = crate::log::object_path(&world.context.root, ShardId(0), LogSeq(bucket as u64 + 2));
+        let object = crate::log::read_object(world.context.objects.as_ref(), &path).await.unwrap().unwrap();
+        let frame = object.footer.chunks[0].frame();
+        let expected = match compression {
+            LogCompression::None => Frame::None,
+            LogCompression::Lz4 => Frame::Lz4,
+            LogCompression::Zstd { .. } => Frame::Zstd,
+        };
+        assert_eq!(frame, expected);
+    }
+}
+
 #[tokio::test]
 async fn too_large_parts_are_refused_alone() {
     let world = World::new();
@@ -160,8 +202,9 @@ async fn filters_and_columns_give_the_same_rows_everywhere() {
     for i in 0..10 {
         shard.append(world.part(0, i * 10_000..(i + 1) * 10_000)).await.unwrap();
     }
-    let filter =
-        Predicate::parse("id >= 41000 and id < 43000 or id = 7", world.table.schema().arrow()).unwrap();
+    let filter = Arc::new(
+        Predicate::parse("id >= 41000 and id < 43000 or id = 7", world.table.schema().arrow()).unwrap(),
+    );
     let mut expected = vec![7];
     expected.extend(41_000..43_000);
     let next = world.open().await;
@@ -226,6 +269,29 @@ async fn system_columns_tell_where_rows_stand() {
     assert_eq!(batch.num_columns(), 4);
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_read_holds_its_memory_until_its_bytes_are_gone() {
+    let mut world = World::with(|settings| settings.tail_bytes = 0);
+    world.context.reads = crate::context::Memory::new(1 << 20);
+    let shard = world.open().await;
+    shard.append(world.part(0, 0..200_000)).await.unwrap();
+    let reads = world.context.reads.clone();
+    let answer = shard.read(&world.request(0, Offset(0))).await.unwrap();
+    assert_eq!(reads.used(), 1 << 20, "the whole budget, as the answer is larger");
+    let body = answer.share.hold(Bytes::from_static(b"rows"));
+    drop(answer);
+    assert_eq!(reads.used(), 1 << 20, "the body is not sent yet");
+    let refused = shard.read(&world.request(0, Offset(0))).await.unwrap_err();
+    assert!(matches!(refused, LogReadError::Overloaded), "{refused}");
+    let part_of_it = body.slice(1..2);
+    drop(body);
+    assert_eq!(reads.used(), 1 << 20, "a part of the body is not sent yet");
+    drop(part_of_it);
+    assert_eq!(reads.used(), 0);
+    assert_eq!(world.read(&shard, 0, 0).await.len(), 200_000);
+    assert_eq!(reads.used(), 0);
+}
+
 #[tokio::test]
 async fn offsets_out_of_range_say_what_is_there() {
     let world = World::new();
@@ -283,6 +349,29 @@ async fn many_objects_are_read_from_the_database_index() {
 }
 
 #[tokio::test]
+async fn what_is_too_much_in_memory_is_flushed_at_once() {
+    let flushed_to = async |memtable_bytes| {
+        let world = World::with(|settings| {
+            settings.memtable_bytes = memtable_bytes;
+            settings.group_objects = 1;
+        });
+        let shard = world.open().await;
+        shard.append(world.part(0, 0..100)).await.unwrap();
+        for _ in 0..100 {
+            let manifest = crate::database::read_manifest(&world.context, ShardId(0)).await.unwrap();
+            if manifest.last_l0_seq == LogSeq(2) {
+                assert_eq!(world.context.memtables.used(), 0);
+                return Some(manifest.last_l0_seq);
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        None
+    };
+    assert_eq!(flushed_to(1).await, Some(LogSeq(2)), "the fence and one object");
+    assert_eq!(flushed_to(1 << 20).await, None, "it waits for its interval");
+}
+
+#[tokio::test]
 async fn batches_of_an_older_schema_version_are_read_under_the_newest() {
     use wadi_model::evolve::SchemaChange;
     let mut world = World::new();
@@ -290,7 +379,7 @@ async fn batches_of_an_older_schema_version_are_read_under_the_newest() {
     shard.append(world.part(0, 0..3)).await.unwrap();
     let rename = SchemaChange::RenameColumn { from: "id".into(), to: "key".into() };
     let widen = SchemaChange::WidenColumn { name: "n".into(), data_type: "bigint".parse().unwrap() };
-    world.table = world.table.evolved(&[rename, widen]).unwrap();
+    world.table = Arc::new(world.table.evolved(&[rename, widen]).unwrap());
     let answer = shard.read(&world.request(0, Offset(0))).await.unwrap();
     let [Piece::Batch(batch)] = answer.pieces.as_slice() else { panic!("{answer:?}") };
     assert_eq!(batch.schema_ref(), world.table.schema().arrow());

@@ -1,7 +1,9 @@
 //! `wadi bench append`: sends rows as fast as the server acks them.
 //!
-//! The bodies are made before the clock starts and sent over and over, so the client costs little beside the server.
+//! The bodies are made before the clock starts and sent over and over, so the client costs little beside the server. With
+//! many tables it shows what small ones cost: send the same requests to one table, and compare.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use arrow::json;
@@ -24,8 +26,6 @@ use crate::latency::{Latencies, Percentiles};
 use crate::output;
 use crate::task::blocking;
 
-/// Different bodies that are sent in turn.
-const BODIES: u64 = 8;
 /// Rows of which the size of a row is learned.
 const PROBE_ROWS: usize = 1000;
 
@@ -47,6 +47,15 @@ pub(crate) struct AppendArgs {
     /// Connections that send at a time, each one request after the other.
     #[arg(long, env = "WADI_CONNECTIONS", default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=1024))]
     connections: u16,
+    /// Tables that the requests go to in turn; more than one get numbers behind their name.
+    #[arg(long, env = "WADI_TABLES", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    tables: u32,
+    /// Different bodies that are sent in turn.
+    #[arg(long, env = "WADI_BODIES", default_value_t = 8, value_parser = clap::value_parser!(u64).range(1..))]
+    bodies: u64,
+    /// Stop after so many requests.
+    #[arg(long, env = "WADI_REQUESTS", default_value_t = u64::MAX, hide_default_value = true)]
+    requests: u64,
     /// How long to send.
     #[arg(long, env = "WADI_DURATION", default_value = "10s", value_parser = humantime::parse_duration)]
     duration: Duration,
@@ -111,12 +120,11 @@ pub(super) async fn run(args: AppendArgs, context: &Context) -> Result<(), Failu
     }
     let client = context.client_with(Duration::from_secs(30), args.compression.into())?;
     create(&args, context).await?;
-    let loads = loads(&args).await?;
+    let load = Turns { tables: tables(&args)?, loads: loads(&args).await?, next: AtomicU64::new(0) };
     let before = Before::now(args.server_pid)?;
     let begun = Instant::now();
     let until = begun + args.duration;
-    let connections =
-        (0..usize::from(args.connections)).map(|n| send(&client, &args.table, &loads, n, until));
+    let connections = (0..args.connections).map(|_| load.send(&client, args.requests, until));
     let mut tally = Tally::default();
     for one in join_all(connections).await {
         tally.merge(one);
@@ -130,15 +138,26 @@ async fn create(args: &AppendArgs, context: &Context) -> Result<(), Failure> {
     let client = context.client()?;
     let database = args.table.database();
     unless(client.create_database(database).await, ErrorKind::Conflict, true)?;
-    let spec = args.shape.table(args.table.table(), args.buckets);
-    unless(client.create_table(database, &spec).await, ErrorKind::Conflict, true)?;
+    for table in tables(args)? {
+        let spec = args.shape.table(table.table(), args.buckets);
+        unless(client.create_table(database, &spec).await, ErrorKind::Conflict, true)?;
+    }
     Ok(())
+}
+
+/// The tables that rows go to.
+fn tables(args: &AppendArgs) -> Result<Vec<TableName>, Failure> {
+    if args.tables == 1 {
+        return Ok(vec![args.table.clone()]);
+    }
+    let name = |n| format!("{}_{n}", args.table).parse().map_err(|e| Failure::usage(format!("{e}")));
+    (0..args.tables).map(name).collect()
 }
 
 /// Makes the bodies, on a thread of their own.
 async fn loads(args: &AppendArgs) -> Result<Vec<Load>, Failure> {
     let (shape, format, compression) = (args.shape, args.format, args.compression);
-    let size = args.body_size.0;
+    let (size, bodies) = (args.body_size.0, args.bodies);
     blocking(move || {
         let probe = raw_bytes(&shape.batch(PROBE_ROWS, 0)?).max(1);
         let rows = (size.saturating_mul(PROBE_ROWS as u64) / probe).max(1);
@@ -160,37 +179,50 @@ async fn loads(args: &AppendArgs) -> Result<Vec<Load>, Failure> {
             };
             Ok(Load { body, rows, raw_bytes })
         };
-        (1..=BODIES).map(load).collect()
+        (1..=bodies).map(load).collect()
     })
     .await
 }
 
-async fn send(client: &Client, table: &TableName, loads: &[Load], first: usize, until: Instant) -> Tally {
-    let mut tally = Tally::default();
-    for load in loads.iter().cycle().skip(first) {
-        let begun = Instant::now();
-        if begun >= until {
-            break;
-        }
-        match client.append(table, load.body.clone(), &WriteOptions::default()).await {
-            Ok(_) => {
-                tally.latencies.add(begun.elapsed());
-                tally.requests += 1;
-                tally.rows += load.rows;
-                tally.raw_bytes += load.raw_bytes;
-                tally.wire_bytes += load.body.len() as u64;
+/// What is sent, and what comes next.
+struct Turns {
+    tables: Vec<TableName>,
+    loads: Vec<Load>,
+    next: AtomicU64,
+}
+
+impl Turns {
+    /// One connection: a request after the other.
+    async fn send(&self, client: &Client, requests: u64, until: Instant) -> Tally {
+        let mut tally = Tally::default();
+        loop {
+            let turn = self.next.fetch_add(1, Ordering::Relaxed);
+            let begun = Instant::now();
+            if turn >= requests || begun >= until {
+                return tally;
             }
-            Err(error) => {
-                tally.errors += 1;
-                tally.first_error.get_or_insert_with(|| error.to_string());
-                // The same request would fail the same way, as fast as it can be sent.
-                if !error.kind().is_retryable() {
-                    break;
+            let place = usize::try_from(turn).unwrap_or_default();
+            let (table, load) =
+                (&self.tables[place % self.tables.len()], &self.loads[place % self.loads.len()]);
+            match client.append(table, load.body.clone(), &WriteOptions::default()).await {
+                Ok(_) => {
+                    tally.latencies.add(begun.elapsed());
+                    tally.requests += 1;
+                    tally.rows += load.rows;
+                    tally.raw_bytes += load.raw_bytes;
+                    tally.wire_bytes += load.body.len() as u64;
+                }
+                Err(error) => {
+                    tally.errors += 1;
+                    tally.first_error.get_or_insert_with(|| error.to_string());
+                    // The same request would fail the same way, as fast as it can be sent.
+                    if !error.kind().is_retryable() {
+                        return tally;
+                    }
                 }
             }
         }
     }
-    tally
 }
 
 impl Tally {

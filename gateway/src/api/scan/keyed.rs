@@ -1,4 +1,4 @@
-//! Scans of primary-key tables: a snapshot of each bucket, all taken before the first row is sent.
+//! Scans of primary-key tables: each bucket as it was at one point in time, when its turn came.
 
 use std::sync::Arc;
 
@@ -14,6 +14,7 @@ use wadi_store::shard::{Piece, RowPage, RowScan};
 use super::BrokenOff;
 use crate::app::Gateway;
 use crate::body::AnswerFormat;
+use crate::places::{Place, Scope};
 use crate::problem::Problem;
 use crate::rows::{Selection, Writer};
 
@@ -28,39 +29,37 @@ pub(super) struct Rows {
     gateway: Gateway,
     keyed: Arc<KeyedTable>,
     selection: Arc<Selection>,
-    scans: Vec<RowScan>,
+    scope: Scope,
     limit: u64,
     format: AnswerFormat,
 }
 
 impl Rows {
-    pub(super) async fn begin(
+    pub(super) fn of(
         gateway: Gateway,
         table: Arc<Table>,
+        scope: Scope,
         selection: Selection,
         limit: u64,
         format: AnswerFormat,
     ) -> Result<Rows, Problem> {
         let keyed = gateway.host().context().tables.of(&table)?;
-        let mut scans = Vec::with_capacity(table.buckets as usize);
-        for bucket in 0..table.buckets {
-            let bucket = table.bucket(bucket);
-            let shard = gateway.host().shard_of(&bucket, gateway.limits().patience).await?;
-            scans.push(shard.scan_rows(&bucket, &[]).await?);
-        }
-        Ok(Rows { gateway, keyed, selection: Arc::new(selection), scans, limit, format })
+        Ok(Rows { gateway, keyed, selection: Arc::new(selection), scope, limit, format })
     }
 
     pub(super) fn stream(self) -> impl Stream<Item = Result<Bytes, BrokenOff>> + Send + 'static {
-        let Rows { gateway, keyed, selection, scans, limit, format } = self;
+        let Rows { gateway, keyed, selection, scope, limit, format } = self;
         try_stream! {
             let mut writer = Writer::new(format, &selection.schema);
             yield writer.begin().map_err(BrokenOff::of)?;
             let mut left = limit;
-            for mut scan in scans {
-                let mut more = true;
+            for place in scope.places() {
+                let mut scan = begin(&gateway, &place).await.map_err(BrokenOff::of)?;
+                let mut more = left > 0;
                 while more && left > 0 {
                     let most = if selection.filter.is_some() { PAGE_ROWS } else { PAGE_ROWS.min(left as usize) };
+                    // The rows as they are stored, and as columns.
+                    let _share = gateway.host().context().reads.take(2 * PAGE_BYTES).await;
                     let page = scan.page(most, PAGE_BYTES).await.map_err(|e| BrokenOff::of(e.into()))?;
                     more = page.more;
                     let (keyed, selection) = (keyed.clone(), selection.clone());
@@ -77,6 +76,11 @@ impl Rows {
             yield writer.end(&[]);
         }
     }
+}
+
+async fn begin(gateway: &Gateway, place: &Place) -> Result<RowScan, Problem> {
+    let shard = gateway.host().shard_of(&place.bucket, gateway.limits().patience).await?;
+    Ok(shard.scan_rows(&place.bucket, &[]).await?)
 }
 
 /// The selected columns of the rows that match.

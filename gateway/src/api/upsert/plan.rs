@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, RecordBatch, StringArray, UInt16Array};
+use arrow::buffer::BooleanBuffer;
 use arrow::compute::filter_record_batch;
 use arrow::datatypes::{Field, Schema as ArrowSchema, UInt16Type};
 use wadi_model::changelog::ChangeType;
@@ -18,9 +19,11 @@ use wadi_store::keyed::KeyedTable;
 use wadi_store::shard::{Keyed, Targets};
 
 use super::internal;
+use crate::api::writing::Sorted;
 use crate::body::Decoded;
 use crate::body::debezium::Envelopes;
 use crate::problem::Problem;
+use crate::targets;
 
 /// Columns that rows touch, `None` is all; or what is wrong with rows that would touch these alone.
 type TargetSet = Result<Option<Arc<TargetColumns>>, Box<RowError>>;
@@ -69,7 +72,7 @@ impl Plan {
             let sets = vec![Ok(None), Ok(None)];
             return Ok(Plan::new(keyed, all.collect(), sets));
         };
-        let targets = targets(table, names, Verb::Upsert)?;
+        let targets = target_columns(table, names, Verb::Upsert)?;
         let columns: Vec<usize> = all.filter(|i| targets.contains(*i)).collect();
         let deletes = TargetColumns::new(table, names.iter().map(String::as_str), Verb::Delete);
         let refused = |why: InvalidTargets| RowError {
@@ -84,7 +87,7 @@ impl Plan {
 
     /// The rows of keys are deleted, or those columns of them that are named.
     pub(super) fn delete(keyed: Arc<KeyedTable>, names: Option<&[String]>) -> Result<Plan, Problem> {
-        let targets = names.map(|names| targets(keyed.table(), names, Verb::Delete)).transpose()?;
+        let targets = names.map(|names| target_columns(keyed.table(), names, Verb::Delete)).transpose()?;
         let columns = key_of(keyed.table());
         let plan = Plan::new(keyed, columns, vec![Ok(None), Ok(targets.map(Arc::new))]);
         Ok(Plan { deletes: true, ..plan })
@@ -115,19 +118,20 @@ impl Plan {
     }
 
     /// Says what each row is to do, and rejects those that cannot be merged whatever is stored.
-    pub(super) fn sort_out(self, mut decoded: Decoded) -> Result<(Decoded, Keyed), Problem> {
+    pub(super) fn sort_out(self, mut decoded: Decoded, now: i64) -> Result<Sorted, Problem> {
         let mut marks = Marks::new(decoded.batch.num_rows(), self.deletes);
         let mut rejects = Rejects::default();
         if self.reading == Reading::Changes {
             let changes = decoded.batch.remove_column(decoded.batch.num_columns() - 1);
             read_changes(changes.as_string(), &mut marks, &mut rejects);
         }
-        self.finish(decoded, marks, rejects)
+        rejects.extend(0, self.rejects(&decoded.batch, &marks)?);
+        self.finish(decoded, marks, rejects, now)
     }
 
     /// [`Plan::sort_out`] for events of Debezium.
-    pub(super) fn sort_out_events(mut self, events: Envelopes) -> Result<(Decoded, Keyed), Problem> {
-        let Envelopes { decoded, deletes, absent, of_rows } = events;
+    pub(super) fn sort_out_events(mut self, events: Envelopes, now: i64) -> Result<Sorted, Problem> {
+        let Envelopes { decoded, deletes, absent, of_rows, lines } = events;
         // The first set is empty: rows that lack nothing are written as all others are.
         self.sets.extend(absent.iter().skip(1).map(|absent| without(self.keyed.table(), absent)));
         let mut marks = Marks::new(decoded.batch.num_rows(), false);
@@ -138,30 +142,46 @@ impl Plan {
                 (false, set) => marks.sets[row] = DELETES + set,
             }
         }
-        self.finish(decoded, marks, Rejects::default())
+        let mut rejects = self.rejects(&decoded.batch, &marks)?;
+        rejects.tell_lines(|row| lines.get(row as usize).copied());
+        self.finish(decoded, marks, rejects, now)
+    }
+
+    /// Rows that can never be merged.
+    fn rejects(&self, batch: &RecordBatch, marks: &Marks) -> Result<Rejects, Problem> {
+        let mut rejects = Rejects::default();
+        self.check_sets(marks, &mut rejects);
+        if self.reading != Reading::Rows {
+            self.check_nulls(batch, marks, &mut rejects);
+        }
+        self.check_keys(batch, &mut rejects)?;
+        let engine = self.keyed.engine();
+        if engine.needs_check() && !self.deletes {
+            rejects.extend(0, engine.check(batch));
+        }
+        Ok(rejects)
     }
 
     fn finish(
         self,
         mut decoded: Decoded,
         marks: Marks,
-        mut rejects: Rejects,
-    ) -> Result<(Decoded, Keyed), Problem> {
-        self.check_sets(&marks, &mut rejects);
-        if self.reading != Reading::Rows {
-            self.check_nulls(&decoded.batch, &marks, &mut rejects);
-        }
-        self.check_keys(&decoded.batch, &mut rejects)?;
-        let engine = self.keyed.engine();
-        if engine.needs_check() && !self.deletes {
-            rejects.extend(0, engine.check(&decoded.batch));
-        }
+        rejects: Rejects,
+        now: i64,
+    ) -> Result<Sorted, Problem> {
         decoded.batch = marks.beside(&decoded.batch)?;
         decoded.also_reject(rejects).map_err(internal)?;
-        let marks = Marks::taken_from(&mut decoded.batch)?;
+        let table = self.keyed.table();
+        let mut grouping = targets::assign(table, Some(&self.columns), &mut decoded, now)?;
+        let (marks, kept) = Marks::taken_from(&mut decoded.batch)?;
+        if let (Some(grouping), Some(kept)) = (&mut grouping, kept) {
+            grouping.keep(&kept);
+        }
+        let columns = Some(self.columns.into());
         let targets = marks.targets(&self.sets).ok_or_else(|| internal("a row without target columns"))?;
         let deletes = marks.deletes.contains(&true).then(|| marks.deletes.into());
-        Ok((decoded, Keyed { table: self.keyed, columns: Some(self.columns.into()), deletes, targets }))
+        let keyed = Keyed { table: self.keyed, columns, deletes, targets };
+        Ok(Sorted { decoded, keyed: Some(keyed), grouping })
     }
 
     /// Rejects rows that may not do what they are to do.
@@ -287,21 +307,23 @@ impl Marks {
         RecordBatch::try_new(Arc::new(ArrowSchema::new(fields)), columns.collect()).map_err(internal)
     }
 
-    /// Takes the marks off a batch, and the rows that do nothing out of it.
-    fn taken_from(batch: &mut RecordBatch) -> Result<Marks, Problem> {
+    /// Takes the marks off a batch, and the rows that do nothing out of it. If there were any, tells which rows are left.
+    fn taken_from(batch: &mut RecordBatch) -> Result<(Marks, Option<BooleanBuffer>), Problem> {
         let passed_over = batch.column(batch.num_columns() - 2).as_boolean().clone();
-        if passed_over.true_count() > 0 {
-            let keep = BooleanArray::new(!passed_over.values(), None);
+        let kept = (passed_over.true_count() > 0).then(|| !passed_over.values());
+        if let Some(kept) = &kept {
+            let keep = BooleanArray::new(kept.clone(), None);
             *batch = filter_record_batch(batch, &keep).map_err(internal)?;
         }
         let mut take = || batch.remove_column(batch.num_columns() - 1);
         let (sets, passed_over, deletes) = (take(), take(), take());
         let bools = |array: &ArrayRef| array.as_boolean().values().iter().collect::<Vec<bool>>();
-        Ok(Marks {
+        let marks = Marks {
             deletes: bools(&deletes),
             passed_over: bools(&passed_over),
             sets: sets.as_primitive::<UInt16Type>().values().to_vec(),
-        })
+        };
+        Ok((marks, kept))
     }
 
     /// The columns that each row touches. Rows of sets that cannot be have been rejected.
@@ -314,7 +336,7 @@ impl Marks {
     }
 }
 
-fn targets(table: &Table, names: &[String], verb: Verb) -> Result<TargetColumns, Problem> {
+fn target_columns(table: &Table, names: &[String], verb: Verb) -> Result<TargetColumns, Problem> {
     Ok(TargetColumns::new(table, names.iter().map(String::as_str), verb)?)
 }
 

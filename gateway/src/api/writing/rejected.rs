@@ -8,6 +8,7 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray};
 use arrow::datatypes::SchemaRef;
 use bytes::Bytes;
+use wadi_model::ipc::Originals;
 use wadi_model::reject::RowError;
 use wadi_model::{ErrorKind, Fault, Table, TableSpec};
 use wadi_store::shard::Stamp;
@@ -15,6 +16,7 @@ use wadi_store::shard::Stamp;
 use crate::app::Gateway;
 use crate::body::{BodyFormat, Decoded};
 use crate::problem::Problem;
+use crate::write::Rows;
 
 /// Longest raw line that is kept.
 const MAX_RAW: usize = 64 << 10;
@@ -37,6 +39,7 @@ impl Rejected<'_> {
     ) -> Result<(), Problem> {
         let rejected = open_table(gateway, table).await?;
         let rows = self.rows(rejected.schema().arrow())?;
+        let rows = Rows { batch: rows, originals: Originals::default(), keyed: None };
         crate::write::write(gateway, &rejected, rows, None, stamp).await.map(drop)
     }
 

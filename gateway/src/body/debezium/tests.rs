@@ -12,7 +12,7 @@ fn read(format: BodyFormat, body: &str) -> Result<Envelopes, BodyError> {
         decode(format, body.as_bytes(), &schema(&COLUMNS), &[0], UNAVAILABLE, &BodyLimits::default())?;
     let good = events.decoded.batch.num_rows();
     assert_eq!(good as u64 + events.decoded.rejects.count(), events.decoded.rows);
-    assert_eq!((events.deletes.len(), events.of_rows.len()), (good, good));
+    assert_eq!((events.deletes.len(), events.of_rows.len(), events.lines.len()), (good, good, good));
     assert!(events.of_rows.iter().all(|set| usize::from(*set) < events.absent.len()));
     assert!(events.absent[0].is_empty());
     Ok(events)
@@ -34,6 +34,7 @@ fn rejected_rows_and_tombstones_leave_no_mark() {
     assert_eq!(events.decoded.rejects.rows().collect::<Vec<_>>(), [1, 5]);
     assert_eq!(events.decoded.batch.column(0).as_primitive::<Int64Type>().values().to_vec(), [1, 2, 3, 4]);
     assert_eq!(events.deletes, [false, true, false, false]);
+    assert_eq!(events.lines, [1, 4, 5, 7]);
     let absent: Vec<&[usize]> =
         events.of_rows.iter().map(|set| events.absent[usize::from(*set)].as_slice()).collect();
     assert_eq!(absent, [&[][..], &[], &[1, 2], &[]]);

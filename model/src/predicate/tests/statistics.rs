@@ -36,6 +36,29 @@ fn long_strings_are_cut_to_bounds_that_hold() {
 }
 
 #[test]
+fn bounds_are_the_least_and_the_greatest() {
+    // Alike for no, some and all of the words that are compared at once; zeros where a shorter one ends.
+    let beginnings = ["", "a", "seven b", "eight by", "eight byt", "https://example.org/"];
+    let endings = ["", "\0", "\0\0", "\u{1}", "b", "z", "\u{7f}", "Ä", "\u{10FFFF}"];
+    let texts: Vec<String> = beginnings.iter().flat_map(|b| endings.map(|e| format!("{b}{e}"))).collect();
+    for a in &texts {
+        for b in &texts {
+            for c in ["eight by", "eight bytes and", "\0"] {
+                let values = [Some(a.as_str()), None, Some(c), Some(b), None];
+                let wanted = (values.iter().flatten().min(), values.iter().flatten().max());
+                let found = bounds(&of(StringArray::from(values.to_vec())));
+                let text = |text: Option<&&str>| text.map(|text| Value::Utf8((*text).to_owned()));
+                assert_eq!(found, (text(wanted.0), text(wanted.1)), "{values:?}");
+                let bytes = |text: Option<&&str>| text.map(|text| Value::Binary(text.as_bytes().to_vec()));
+                let found = bounds(&of(BinaryArray::from_iter(values)));
+                assert_eq!(found, (bytes(wanted.0), bytes(wanted.1)), "{values:?}");
+            }
+        }
+    }
+    assert_eq!(bounds(&of(StringArray::from(vec![None::<&str>; 3]))), (None, None));
+}
+
+#[test]
 fn nan_is_no_bound() {
     let statistics = of(Float64Array::from(vec![Some(1.0), Some(f64::NAN), None]));
     assert_eq!(bounds(&statistics), (Some(Value::Float(1.0)), None));

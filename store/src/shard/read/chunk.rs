@@ -9,7 +9,7 @@ use arrow::datatypes::SchemaRef;
 use bytes::Bytes;
 use wadi_model::batch::{ReadAs, read_as};
 use wadi_model::ipc::{self, Layout};
-use wadi_model::predicate::ColumnStatistics;
+use wadi_model::predicate::{ColumnStatistics, Predicate};
 use wadi_model::{LogSeq, Offset, Schema, ShardId, system};
 
 use super::super::Shared;
@@ -24,13 +24,38 @@ use crate::segments::Segment;
 /// A chunk's message may grow to this when it is decompressed; nothing that was written is larger.
 const MAX_RAW: u64 = 512 << 20;
 
+/// What is asked of every chunk, on its own so that it can go to the CPU pool.
+pub(super) struct Wanted {
+    partition: String,
+    filter: Option<Arc<Predicate>>,
+    system: Vec<String>,
+    offset: Offset,
+    until: Option<Offset>,
+    max_rows: usize,
+}
+
+impl Wanted {
+    pub(super) fn new(request: &LogRead<'_>) -> Wanted {
+        Wanted {
+            partition: request.partition.to_owned(),
+            filter: request.filter.cloned(),
+            system: request.system.clone(),
+            offset: request.offset,
+            until: request.until,
+            max_rows: request.max_rows,
+        }
+    }
+}
+
 /// Rows of one chunk, and with a filter which of the chunk's rows they are.
 pub(super) struct Got {
     pub piece: Piece,
     pub matching: Option<BooleanArray>,
 }
+
 /// A chunk that is to be read.
 pub(super) struct ChunkPlan {
+    wanted: Arc<Wanted>,
     seq: LogSeq,
     footer: Arc<Footer>,
     position: usize,
@@ -47,6 +72,7 @@ pub(super) struct ChunkPlan {
 impl ChunkPlan {
     pub(super) fn new(
         request: &LogRead<'_>,
+        wanted: &Arc<Wanted>,
         seq: LogSeq,
         footer: Arc<Footer>,
         position: usize,
@@ -71,6 +97,7 @@ impl ChunkPlan {
             sources.insert(0);
         }
         ChunkPlan {
+            wanted: wanted.clone(),
             seq,
             footer,
             position,
@@ -132,11 +159,8 @@ impl ChunkPlan {
         segments_of(self.chunk(), &self.sources)
     }
 
-    pub(super) async fn read(
-        &self,
-        shared: &Shared,
-        request: &LogRead<'_>,
-    ) -> Result<Option<Got>, LogReadError> {
+    /// Gets the chunk's bytes, from the tail in memory or through the cache.
+    pub(super) async fn fetch(self: Arc<Self>, shared: &Shared) -> Result<Fetched, LogReadError> {
         let segments = self.segments();
         let bytes = match shared.view.object(self.seq).and_then(|(_, chunks)| chunks) {
             Some(chunks) => self.cut_from_tail(&chunks[self.position], &segments),
@@ -149,19 +173,25 @@ impl ChunkPlan {
                     .await?
             }
         };
-        let whole = self.first(request.offset) == self.chunk().first()
-            && request.until.is_none_or(|until| self.chunk().end() <= until);
-        let wanted = self.read_as.sources().iter().map(|source| source + self.leading);
-        let as_stored = self.read_as.is_identity() && wanted.eq(self.sources.iter().copied());
-        if whole && as_stored && request.filter.is_none() && request.system.is_empty() {
+        Ok(Fetched { plan: self, bytes })
+    }
+
+    /// Makes rows of the chunk's bytes.
+    fn rows(&self, bytes: Vec<Bytes>) -> Result<Option<Got>, LogReadError> {
+        let wanted = self.wanted.as_ref();
+        let whole = self.first(wanted.offset) == self.chunk().first()
+            && wanted.until.is_none_or(|until| self.chunk().end() <= until);
+        let of_rows = self.read_as.sources().iter().map(|source| source + self.leading);
+        let as_stored = self.read_as.is_identity() && of_rows.eq(self.sources.iter().copied());
+        if whole && as_stored && wanted.filter.is_none() && wanted.system.is_empty() {
             let rows = self.chunk().rows;
-            if rows as usize <= request.max_rows {
+            if rows as usize <= wanted.max_rows {
                 let piece = Piece::Message { message: self.message(bytes)?, rows };
                 return Ok(Some(Got { piece, matching: None }));
             }
         }
         let chunk = self.decode(bytes)?;
-        self.select(chunk, request)
+        self.select(chunk)
     }
 
     fn cut_from_tail(&self, chunk: &Bytes, segments: &[Segment]) -> Vec<Bytes> {
@@ -176,9 +206,10 @@ impl ChunkPlan {
     fn message(&self, bytes: Vec<Bytes>) -> Result<Bytes, LogReadError> {
         let [head, columns @ ..] = bytes.as_slice() else { return Err(internal("a chunk has no bytes")) };
         if self.chunk().columns.is_empty() {
+            let plain = plain(self.chunk(), head).map_err(internal)?;
             return match self.sources.len() == self.columns.fields().len() {
-                true => Ok(head.clone()),
-                false => ipc::project_message(head, &self.columns, &self.sources).map_err(internal),
+                true => Ok(plain),
+                false => ipc::project_message(&plain, &self.columns, &self.sources).map_err(internal),
             };
         }
         let layout = Layout::parse(head, &self.columns).map_err(internal)?;
@@ -199,10 +230,11 @@ impl ChunkPlan {
     }
 
     /// Filters, orders and converts what was decoded, and adds the system columns.
-    fn select(&self, chunk: RecordBatch, request: &LogRead<'_>) -> Result<Option<Got>, LogReadError> {
-        let first = self.first(request.offset);
+    fn select(&self, chunk: RecordBatch) -> Result<Option<Got>, LogReadError> {
+        let wanted = self.wanted.as_ref();
+        let first = self.first(wanted.offset);
         let skip = (first.0 - self.chunk().base_offset) as usize;
-        let end = request.until.map_or(self.chunk().end(), |until| self.chunk().end().min(until));
+        let end = wanted.until.map_or(self.chunk().end(), |until| self.chunk().end().min(until));
         let chunk = chunk.slice(skip, (end.0 - first.0) as usize);
         let sources = |read: &ReadAs| -> Result<RecordBatch, LogReadError> {
             let place = |s: &usize| {
@@ -212,14 +244,14 @@ impl ChunkPlan {
             read.apply(&chunk.project(&places).map_err(internal)?).map_err(internal)
         };
         let mut rows = sources(&self.read_as)?;
-        if !request.system.is_empty() {
+        if !wanted.system.is_empty() {
             let changes =
                 (self.leading == 1 && self.sources.first() == Some(&0)).then(|| chunk.column(0).clone());
-            let system = SystemColumns { chunk: self.chunk(), first, table: request.table, changes };
-            rows = system.append(rows, &request.system).map_err(internal)?;
+            let system = SystemColumns { chunk: self.chunk(), first, partition: &wanted.partition, changes };
+            rows = system.append(rows, &wanted.system).map_err(internal)?;
         }
         let mut matching = None;
-        if let (Some(filter), Some(filter_as)) = (request.filter, &self.filter_as) {
+        if let (Some(filter), Some(filter_as)) = (&wanted.filter, &self.filter_as) {
             let mask = filter.evaluate(&sources(filter_as)?).map_err(internal)?;
             // A row whose condition is null does not match.
             let mask = if mask.null_count() > 0 { prep_null_mask_filter(&mask) } else { mask };
@@ -227,6 +259,19 @@ impl ChunkPlan {
             matching = Some(mask);
         }
         Ok((rows.num_rows() > 0).then_some(Got { piece: Piece::Batch(rows), matching }))
+    }
+}
+
+/// A chunk's bytes.
+pub(super) struct Fetched {
+    plan: Arc<ChunkPlan>,
+    bytes: Vec<Bytes>,
+}
+
+impl Fetched {
+    /// Makes rows of them. CPU work.
+    pub(super) fn rows(self) -> Result<Option<Got>, LogReadError> {
+        self.plan.rows(self.bytes)
     }
 }
 
@@ -242,9 +287,21 @@ pub(in super::super) async fn whole_chunk(
     let segments = segments_of(chunk, &all);
     let Context { segments: cache, objects, root, metrics, .. } = context;
     let bytes = cache.fetch(objects, root, metrics, (shard, seq), &segments).await?;
-    let message = bytes.concat();
-    ipc::decode(&message.into(), &columns, MAX_RAW)
-        .map_err(|e| ReadError::damaged(&object_path(root, shard, seq), Damaged(e.to_string())))
+    let damaged =
+        |e: ipc::IpcError| ReadError::damaged(&object_path(root, shard, seq), Damaged(e.to_string()));
+    let message = match bytes.as_slice() {
+        [whole] => plain(chunk, whole).map_err(damaged)?,
+        several => several.concat().into(),
+    };
+    ipc::decode(&message, &columns, MAX_RAW).map_err(damaged)
+}
+
+/// A chunk that is read as a whole, as a message.
+fn plain(chunk: &Chunk, stored: &Bytes) -> Result<Bytes, ipc::IpcError> {
+    match chunk.codec() {
+        Some(codec) => ipc::expand_small(stored, codec, chunk.raw_len as usize),
+        None => Ok(stored.clone()),
+    }
 }
 
 /// What must be read of an object for these columns of a chunk.

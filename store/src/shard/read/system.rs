@@ -9,7 +9,7 @@ use arrow::array::{
 use arrow::datatypes::{Field, Schema};
 use arrow::error::ArrowError;
 use wadi_model::changelog::ChangeType;
-use wadi_model::{Offset, Table, system};
+use wadi_model::{Offset, system};
 
 use crate::container::Chunk;
 
@@ -17,7 +17,7 @@ use crate::container::Chunk;
 pub(super) struct SystemColumns<'a> {
     pub chunk: &'a Chunk,
     pub first: Offset,
-    pub table: &'a Table,
+    pub partition: &'a str,
     /// In a changelog, the stored change types of the same rows.
     pub changes: Option<ArrayRef>,
 }
@@ -54,11 +54,7 @@ impl SystemColumns<'_> {
                 None => Arc::new(StringArray::from(vec![ChangeType::Insert.as_str(); rows])),
                 Some(changes) => Arc::new(spelled(changes.as_primitive())?),
             },
-            // Partitions have names of their own, which the table will know.
-            _ => {
-                debug_assert!(self.table.partition_by.is_empty(), "only tables without partitions exist");
-                Arc::new(StringArray::from(vec![""; rows]))
-            }
+            _ => Arc::new(StringArray::from(vec![self.partition; rows])),
         })
     }
 }

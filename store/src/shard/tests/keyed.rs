@@ -7,6 +7,7 @@ use arrow::buffer::BooleanBuffer;
 use arrow::datatypes::Int32Type;
 use proptest::prelude::*;
 use wadi_model::evolve::SchemaChange;
+use wadi_model::ipc::Originals;
 use wadi_model::merge::{TargetColumns, Verb};
 use wadi_model::table::ColumnSpec;
 use wadi_model::{Table, TableId, TableSpec};
@@ -82,6 +83,7 @@ impl Keyed {
             schema: self.table.table().schema().id(),
             compression: LogCompression::Zstd { level: 1 },
             rows: RecordBatch::try_new(Arc::new(schema), arrays).unwrap(),
+            originals: Originals::default(),
             stamp: None,
             keyed: Some(crate::shard::Keyed {
                 table: self.table.clone(),
@@ -177,6 +179,7 @@ impl Keyed {
             columns: vec![0, 1, 2],
             system: vec!["_change_type".into(), "_offset".into()],
             filter: None,
+            partition: "",
             until: None,
             max_bytes: 64 << 20,
             max_rows: usize::MAX,

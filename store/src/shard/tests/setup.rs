@@ -13,12 +13,15 @@ use prometheus_client::registry::Registry;
 use wadi_meta::memory::MemoryStore;
 use wadi_meta::{MetaStore, Revision};
 use wadi_model::env::{Env, Source};
-use wadi_model::{SchemaId, ShardId, Table, TableId, TableSpec, ipc};
+use wadi_model::ipc::{self, Originals};
+use wadi_model::{SchemaId, ShardId, Table, TableId, TableSpec};
 
 use super::*;
 use crate::cluster::Cluster;
 use crate::context::Memory;
+use crate::database::MEMTABLE_BYTES;
 use crate::keyed::{KeyedTables, TableSource};
+use crate::memtables::Memtables;
 use crate::metrics::StoreMetrics;
 use crate::segments::SegmentCache;
 use crate::settings::Settings;
@@ -26,7 +29,7 @@ use crate::task::Cpu;
 
 pub(super) struct World {
     pub context: Context,
-    pub table: Table,
+    pub table: Arc<Table>,
     pub meta: Arc<dyn MetaStore>,
     /// The primary-key tables that replay finds.
     pub tables: Arc<Mutex<Vec<Arc<Table>>>>,
@@ -82,6 +85,7 @@ impl World {
             cpu: Cpu::inline(),
             memory: Memory::new(settings.unflushed_bytes),
             reads: Memory::new(64 << 20),
+            memtables: Memtables::new(settings.memtable_bytes, MEMTABLE_BYTES),
             segments: SegmentCache::new(64 << 20),
             block_cache: None,
             tables: KeyedTables::new(Arc::new(Fixed(tables.clone()))),
@@ -91,7 +95,14 @@ impl World {
         };
         let spec = TableSpec::log("t", &[("id", "bigint"), ("n", "int"), ("name", "string")]);
         let table = Table::create(TableId(1), "a.t".parse().unwrap(), &spec, 0).unwrap();
-        World { context, table, tables, meta: Arc::new(MemoryStore::new()), clock, claims: AtomicU64::new(1) }
+        World {
+            context,
+            tables,
+            table: Arc::new(table),
+            meta: Arc::new(MemoryStore::new()),
+            clock,
+            claims: AtomicU64::new(1),
+        }
     }
 
     pub(super) fn set_time(&self, millis: i64) {
@@ -121,6 +132,7 @@ impl World {
             schema: self.table.schema().id(),
             compression: LogCompression::Zstd { level: 1 },
             rows: rows(ids),
+            originals: Originals::default(),
             stamp: None,
             keyed: None,
         }
@@ -135,6 +147,7 @@ impl World {
         LogRead {
             table: &self.table,
             bucket: self.bucket(bucket),
+            partition: "",
             offset,
             columns: vec![0, 1, 2],
             system: Vec::new(),
