@@ -89,7 +89,7 @@ fn text() -> impl Strategy<Value = String> {
         "é",
         "\\u0000",
     ];
-    prop::collection::vec(prop::sample::select(&pieces[..]), 0..40).prop_map(|pieces| pieces.concat())
+    prop::collection::vec(prop::sample::select(pieces.to_vec()), 0..40).prop_map(|pieces| pieces.concat())
 }
 
 proptest! {
