@@ -167,7 +167,7 @@ fn scene(dice: &Dice, ground: &Ground) -> Result<Scene, String> {
         tables.values().flat_map(|table| (0..table.buckets).map(|b| table.bucket(b))).collect();
     let mut keyed = BTreeMap::new();
     for table in tables.values().filter(|table| table.has_primary_key()) {
-        let keys = *dice.one_of(&[6, 60, 2_000]);
+        let keys = *dice.one_of(&[6, 60, 400]);
         let prepared = Arc::new(KeyedTable::new(table.clone()).map_err(|e| e.to_string())?);
         keyed.insert(table.id, KeyedScene { table: prepared, keys });
     }

@@ -46,6 +46,8 @@ pub async fn produce(scene: Shared, producer: String, kind: Kind, sequence: &Ato
         let bucket = *dice.one_of(&scene.buckets);
         let number = sequence.fetch_add(1, Ordering::Relaxed);
         let rows = match dice.pick(0..20) {
+            // Without caches each key is some requests, so that parts with keys are kept smaller.
+            0 if scene.keyed.contains_key(&bucket.table) => dice.pick(100..300),
             0 => dice.pick(500..3000),
             1..4 => dice.pick(20..200),
             _ => dice.pick(1..8),

@@ -12,7 +12,7 @@
 //! A key that is read from SlateDB may be written meanwhile, and its change may even have left the overlay before the read
 //! returns. So a read is registered first: a confirmed change voids it, and a void read is not believed but repeated.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -80,10 +80,12 @@ impl Rows {
     pub(super) fn begin_reads(self: &Arc<Rows>, keys: impl IntoIterator<Item = Bytes>, keep: Keep) -> Reads {
         let mut inner = self.inner.write();
         let mut reads = Vec::new();
+        // A part may name a key many times.
+        let mut registered = HashSet::new();
         for key in keys {
             // Judged under this lock: a change in the overlay is newer than what SlateDB would answer.
             let row = inner.known(&key);
-            if row.is_some() && keep == Keep::Missing {
+            if row.is_some() && keep == Keep::Missing || !registered.insert(key.clone()) {
                 continue;
             }
             inner.next_load += 1;
