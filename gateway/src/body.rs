@@ -29,6 +29,7 @@ mod arrow_stream;
 mod column;
 mod conformed;
 mod csv;
+pub mod debezium;
 mod error;
 mod json;
 mod ndjson;
@@ -58,6 +59,13 @@ pub struct BodyLimits {
 impl Default for BodyLimits {
     fn default() -> BodyLimits {
         BodyLimits { max_rows: 10_000_000, max_row_bytes: 16 << 20, max_batch_bytes: 512 << 20 }
+    }
+}
+
+impl BodyLimits {
+    /// The limits, within what columns can hold.
+    fn capped(&self) -> BodyLimits {
+        BodyLimits { max_batch_bytes: self.max_batch_bytes.min(MAX_BYTES), ..self.clone() }
     }
 }
 
@@ -118,7 +126,7 @@ pub fn decode(
     if body.len() > MAX_BYTES {
         return Err(BodyError::DecodedTooLarge { limit: MAX_BYTES });
     }
-    let limits = &BodyLimits { max_batch_bytes: limits.max_batch_bytes.min(MAX_BYTES), ..limits.clone() };
+    let limits = &limits.capped();
     match format {
         BodyFormat::ArrowStream => arrow_stream::decode(body, schema, limits),
         BodyFormat::Ndjson => ndjson::decode(&body, schema, limits),

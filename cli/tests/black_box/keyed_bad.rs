@@ -160,7 +160,7 @@ async fn a_table_may_refuse_deletions() {
     }
     let body = r#"[{"k":1,"s":"a"},{"k":0,"_change_type":"-D"},{"k":2,"_change_type":"-U"}]"#;
     let answer = server.api.post(&format!("{table}/upsert"), JSON, body).await;
-    let problem = check(&answer, 422, "rows_rejected", &["table.delete.behavior = disable"]);
+    let problem = check(&answer, 422, "rows_rejected", &["table.delete.behavior = disable", "deletion"]);
     assert_eq!((&problem["errors"][0]["row"], &problem["errors_total"]), (&json!(1), &json!(1)));
     untouched(&server.api, &table).await;
 }

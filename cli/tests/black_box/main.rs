@@ -11,6 +11,7 @@ mod bad_arrow;
 mod bad_input;
 mod bad_requests;
 mod binary;
+mod debezium;
 mod evolve;
 mod examples;
 mod formats;

@@ -2,12 +2,14 @@
 //!
 //! A body of an upsert may have a column `_change_type` beside the table's own: `+I`, `+U` or nothing writes the row, `-D`
 //! deletes it, `-U`, the row before an update, is passed over. So a changelog that was read can be written as it is. In a
-//! partial update `-D` is a partial delete of the same columns.
+//! partial update `-D` is a partial delete of the same columns. With `format=debezium` rows are events of Debezium
+//! ([`crate::body::debezium`]).
 
 use std::sync::Arc;
 
 use axum::extract::{Request, State};
 use axum::response::Response;
+use bytes::Bytes;
 use plan::Plan;
 use wadi_model::merge::MergeFault;
 use wadi_model::options::DeleteBehavior;
@@ -16,6 +18,7 @@ use wadi_store::keyed::KeyedTable;
 
 use super::writing::{OnError, Received};
 use crate::app::Gateway;
+use crate::body::{BodyLimits, debezium};
 use crate::problem::Problem;
 use crate::request::{Parameters, RequestId, TablePath, split_names};
 
@@ -25,6 +28,8 @@ mod plan;
 #[utoipa::path(post, path = "/v1/databases/{database}/tables/{table}/upsert", tag = "rows",
     params(("database" = String, Path), ("table" = String, Path),
         ("columns" = Option<String>, Query, description = "Partial update: only these columns are touched"),
+        ("format" = Option<String>, Query, description = "debezium: rows are change events in Debezium's JSON"),
+        ("unavailable_value" = Option<String>, Query, description = "With format=debezium: what stands for a value that did not change"),
         ("on_error" = Option<String>, Query, description = "fail (default), skip or dlq"),
         ("Idempotency-Key" = Option<String>, Header), ("Wadi-Producer-Id" = Option<String>, Header),
         ("Wadi-Sequence" = Option<u64>, Header)),
@@ -40,8 +45,14 @@ pub async fn upsert(
 ) -> Result<Response, Problem> {
     let on_error = OnError::of(parameters.text("on_error").as_deref())?;
     let columns = parameters.text("columns");
+    let placeholder = placeholder(&mut parameters, columns.is_some())?;
     parameters.finish()?;
     let keyed = keyed_table(&gateway, &name)?;
+    if let Some(placeholder) = placeholder {
+        let intent = format!("upsert debezium {placeholder}");
+        let received = Received::take(&gateway, keyed.table().clone(), intent, on_error, id, request).await?;
+        return write_events(&gateway, received, Plan::events(keyed)?, placeholder).await;
+    }
     let names = columns.as_deref().map(split_names);
     let plan = Plan::upsert(keyed.clone(), names.as_deref())?;
     let intent = format!("upsert {}", columns.unwrap_or_default());
@@ -92,6 +103,39 @@ pub(super) fn keyed_table(gateway: &Gateway, name: &TableName) -> Result<Arc<Key
         return Err(Problem::new(ErrorKind::Invalid, "wrong_table_kind", detail));
     }
     Ok(gateway.host().context().tables.of(&table)?)
+}
+
+/// What stands for a value that did not change, if rows are Debezium's events.
+fn placeholder(parameters: &mut Parameters, partial: bool) -> Result<Option<String>, Problem> {
+    let invalid = |detail: &str| Err(Problem::new(ErrorKind::Invalid, "invalid_parameter", detail));
+    let given = parameters.text("unavailable_value");
+    match parameters.text("format").as_deref() {
+        None if given.is_some() => invalid("parameter \"unavailable_value\" is for format=debezium"),
+        None => Ok(None),
+        Some("debezium") if partial => {
+            invalid("with format=debezium each row says which columns it has; leave \"columns\" out")
+        }
+        Some("debezium") if given.as_deref() == Some("") => {
+            invalid("parameter \"unavailable_value\" is empty; then every empty text would be one")
+        }
+        Some("debezium") => Ok(Some(given.unwrap_or_else(|| debezium::UNAVAILABLE.to_owned()))),
+        Some(_) => invalid("parameter \"format\" knows debezium; other formats are told by Content-Type"),
+    }
+}
+
+async fn write_events(
+    gateway: &Gateway,
+    received: Received,
+    plan: Plan,
+    placeholder: String,
+) -> Result<Response, Problem> {
+    let now = gateway.env().now_millis();
+    let work = move |format, body: Bytes, limits: &BodyLimits| {
+        let events = debezium::decode(format, &body, plan.schema(), &plan.key(), &placeholder, limits)?;
+        plan.sort_out_events(events, now)
+    };
+    let sorted = received.decode_by(gateway, work).await?;
+    received.write(gateway, sorted).await
 }
 
 async fn write(gateway: &Gateway, received: Received, plan: Plan) -> Result<Response, Problem> {

@@ -117,14 +117,25 @@ impl Received {
         schema: Schema,
         then: impl FnOnce(Decoded) -> Result<T, Problem> + Send + 'static,
     ) -> Result<T, Problem> {
+        self.decode_by(gateway, move |format, body, limits| {
+            then(body::decode(format, body, &schema, limits)?)
+        })
+        .await
+    }
+
+    /// Does `work` with the body, its format and the limits of its rows; it is CPU work.
+    pub(super) async fn decode_by<T: Send + 'static>(
+        &self,
+        gateway: &Gateway,
+        work: impl FnOnce(BodyFormat, Bytes, &BodyLimits) -> Result<T, Problem> + Send + 'static,
+    ) -> Result<T, Problem> {
         let limits = BodyLimits {
             max_rows: gateway.limits().body_rows,
             max_batch_bytes: gateway.limits().body_decoded.saturating_mul(2),
             ..BodyLimits::default()
         };
         let (format, body) = (self.format, self.body.clone());
-        let work = move || then(body::decode(format, body, &schema, &limits)?);
-        let decoded = gateway.host().context().cpu.run(work).await;
+        let decoded = gateway.host().context().cpu.run(move || work(format, body, &limits)).await;
         let panicked = || Problem::new(ErrorKind::Internal, "internal", "reading the body panicked");
         decoded.unwrap_or_else(|| Err(panicked()))
     }

@@ -37,6 +37,8 @@ pub(super) enum Fail {
     Syntax(Syntax),
     /// The request's room is used up.
     NoRoom,
+    /// The text says that here is no row.
+    NoRow,
 }
 
 impl From<Unfit> for Fail {
@@ -80,6 +82,11 @@ pub(super) struct Misfit {
 }
 
 impl Misfit {
+    /// A misfit at a place.
+    pub(super) fn of(path: &str, expected: &str, got: String, hint: Option<String>) -> Misfit {
+        Misfit { path: path.to_owned(), expected: expected.to_owned(), got, hint }
+    }
+
     /// A row that is longer than rows may be.
     pub(super) fn too_long(limit: usize, bytes: usize) -> Misfit {
         let expected = format!("a row of at most {limit} bytes");

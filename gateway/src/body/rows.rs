@@ -59,10 +59,19 @@ impl<'a> Rows<'a> {
                 Ok(Err(Rejected::Value))
             }
             Fail::Syntax(syntax) => Ok(Err(Rejected::Syntax(syntax))),
+            Fail::NoRow => {
+                self.rows -= 1;
+                Ok(Ok(()))
+            }
             // Columns name the place of every misfit; one without a place would be a bug, and is told as one.
             Fail::Unfit(unfit) => Err(BodyError::Internal { why: format!("row {row}: {unfit:?}") }),
             Fail::NoRoom => Err(BodyError::BatchTooLarge { limit: self.limits.max_batch_bytes }),
         }
+    }
+
+    /// How many rows were taken so far.
+    pub(super) fn good(&self) -> usize {
+        self.good
     }
 
     /// Rejects the row that was read last.

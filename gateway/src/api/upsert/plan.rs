@@ -11,7 +11,7 @@ use arrow::compute::filter_record_batch;
 use arrow::datatypes::{Field, Schema as ArrowSchema, UInt16Type};
 use wadi_model::changelog::ChangeType;
 use wadi_model::key::MAX_KEY_BYTES;
-use wadi_model::merge::{TargetColumns, Verb};
+use wadi_model::merge::{InvalidTargets, TargetColumns, Verb};
 use wadi_model::options::{DELETE_BEHAVIOR, DeleteBehavior};
 use wadi_model::reject::{Rejects, RowError, preview};
 use wadi_model::{Column, DataType, FieldId, Schema, Table, system};
@@ -21,11 +21,12 @@ use wadi_store::shard::{Keyed, Targets};
 use super::internal;
 use crate::api::writing::Sorted;
 use crate::body::Decoded;
+use crate::body::debezium::Envelopes;
 use crate::problem::Problem;
 use crate::targets;
 
-/// Columns that rows touch, or why rows cannot touch them; `None` is all columns.
-type TargetSet = Result<Option<Arc<TargetColumns>>, String>;
+/// Columns that rows touch, `None` is all; or what is wrong with rows that would touch these alone.
+type TargetSet = Result<Option<Arc<TargetColumns>>, Box<RowError>>;
 
 /// The place of the columns that are written in [`Plan::sets`].
 const WRITES: u16 = 0;
@@ -40,46 +41,70 @@ pub(super) struct Plan {
     columns: Vec<usize>,
     /// What the body is read as: those columns, and the change type if rows may carry one.
     schema: Schema,
-    changes: bool,
+    reading: Reading,
+    /// Whether all rows are deletions.
     deletes: bool,
     sets: Vec<TargetSet>,
 }
 
+/// What the rows of a body say.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Reading {
+    /// Values.
+    Rows,
+    /// In a column more, too, whether they are written or deleted.
+    Changes,
+    /// The same around the values.
+    Events,
+}
+
 impl Plan {
+    fn new(keyed: Arc<KeyedTable>, columns: Vec<usize>, sets: Vec<TargetSet>) -> Plan {
+        let schema = read_as(keyed.table(), &columns, Reading::Rows);
+        Plan { keyed, columns, schema, reading: Reading::Rows, deletes: false, sets }
+    }
+
     /// Rows are written, those columns of them that are named.
     pub(super) fn upsert(keyed: Arc<KeyedTable>, names: Option<&[String]>) -> Result<Plan, Problem> {
         let table = keyed.table();
         let all = 0..table.schema().columns().len();
         let Some(names) = names else {
-            let columns: Vec<usize> = all.collect();
-            let schema = read_as(table, &columns, false);
             let sets = vec![Ok(None), Ok(None)];
-            return Ok(Plan { columns, schema, changes: false, deletes: false, sets, keyed });
+            return Ok(Plan::new(keyed, all.collect(), sets));
         };
         let targets = target_columns(table, names, Verb::Upsert)?;
         let columns: Vec<usize> = all.filter(|i| targets.contains(*i)).collect();
-        let schema = read_as(table, &columns, false);
         let deletes = TargetColumns::new(table, names.iter().map(String::as_str), Verb::Delete);
-        let sets =
-            vec![Ok(Some(Arc::new(targets))), deletes.map(|d| Some(Arc::new(d))).map_err(|e| e.to_string())];
-        Ok(Plan { columns, schema, changes: false, deletes: false, sets, keyed })
+        let refused = |why: InvalidTargets| RowError {
+            column: Some(system::CHANGE_TYPE.to_owned()),
+            expected: format!("columns that can be deleted: {why}"),
+            got: "-D".to_owned(),
+            ..RowError::default()
+        };
+        let deletes = deletes.map(|deletes| Some(Arc::new(deletes))).map_err(|why| Box::new(refused(why)));
+        Ok(Plan::new(keyed, columns, vec![Ok(Some(Arc::new(targets))), deletes]))
     }
 
     /// The rows of keys are deleted, or those columns of them that are named.
     pub(super) fn delete(keyed: Arc<KeyedTable>, names: Option<&[String]>) -> Result<Plan, Problem> {
-        let table = keyed.table();
-        let targets =
-            names.map(|names| target_columns(table, names, Verb::Delete)).transpose()?.map(Arc::new);
-        let key = |id: &FieldId| table.schema().index_of_id(*id);
-        let mut columns: Vec<usize> = table.primary_key.iter().filter_map(key).collect();
-        columns.sort_unstable();
-        let schema = read_as(table, &columns, false);
-        Ok(Plan { columns, schema, changes: false, deletes: true, sets: vec![Ok(None), Ok(targets)], keyed })
+        let targets = names.map(|names| target_columns(keyed.table(), names, Verb::Delete)).transpose()?;
+        let columns = key_of(keyed.table());
+        let plan = Plan::new(keyed, columns, vec![Ok(None), Ok(targets.map(Arc::new))]);
+        Ok(Plan { deletes: true, ..plan })
     }
 
     /// Rows may say themselves whether they are written or deleted.
     pub(super) fn with_changes(self) -> Plan {
-        Plan { schema: read_as(self.keyed.table(), &self.columns, true), changes: true, ..self }
+        self.reading(Reading::Changes)
+    }
+
+    /// The rows are events of Debezium.
+    pub(super) fn events(keyed: Arc<KeyedTable>) -> Result<Plan, Problem> {
+        Ok(Plan::upsert(keyed, None)?.reading(Reading::Events))
+    }
+
+    fn reading(self, reading: Reading) -> Plan {
+        Plan { schema: read_as(self.keyed.table(), &self.columns, reading), reading, ..self }
     }
 
     /// What the body is read as.
@@ -87,21 +112,63 @@ impl Plan {
         &self.schema
     }
 
+    /// The positions of the key's columns in the table.
+    pub(super) fn key(&self) -> Vec<usize> {
+        key_of(self.keyed.table())
+    }
+
     /// Says what each row is to do, and rejects those that cannot be merged whatever is stored.
     pub(super) fn sort_out(self, mut decoded: Decoded, now: i64) -> Result<Sorted, Problem> {
         let mut marks = Marks::new(decoded.batch.num_rows(), self.deletes);
         let mut rejects = Rejects::default();
-        if self.changes {
+        if self.reading == Reading::Changes {
             let changes = decoded.batch.remove_column(decoded.batch.num_columns() - 1);
-            self.read_changes(changes.as_string(), &mut marks, &mut rejects);
-            self.check_nulls(&decoded.batch, &marks, &mut rejects);
+            read_changes(changes.as_string(), &mut marks, &mut rejects);
         }
-        self.check_sets(&marks, &mut rejects);
-        self.check_keys(&decoded.batch, &mut rejects)?;
+        rejects.extend(0, self.rejects(&decoded.batch, &marks)?);
+        self.finish(decoded, marks, rejects, now)
+    }
+
+    /// [`Plan::sort_out`] for events of Debezium.
+    pub(super) fn sort_out_events(mut self, events: Envelopes, now: i64) -> Result<Sorted, Problem> {
+        let Envelopes { decoded, deletes, absent, of_rows, lines } = events;
+        // The first set is empty: rows that lack nothing are written as all others are.
+        self.sets.extend(absent.iter().skip(1).map(|absent| without(self.keyed.table(), absent)));
+        let mut marks = Marks::new(decoded.batch.num_rows(), false);
+        for (row, (delete, set)) in deletes.into_iter().zip(of_rows).enumerate() {
+            match (delete, set) {
+                (true, _) => marks.delete(row),
+                (false, 0) => {}
+                (false, set) => marks.sets[row] = DELETES + set,
+            }
+        }
+        let mut rejects = self.rejects(&decoded.batch, &marks)?;
+        rejects.tell_lines(|row| lines.get(row as usize).copied());
+        self.finish(decoded, marks, rejects, now)
+    }
+
+    /// Rows that can never be merged.
+    fn rejects(&self, batch: &RecordBatch, marks: &Marks) -> Result<Rejects, Problem> {
+        let mut rejects = Rejects::default();
+        self.check_sets(marks, &mut rejects);
+        if self.reading != Reading::Rows {
+            self.check_nulls(batch, marks, &mut rejects);
+        }
+        self.check_keys(batch, &mut rejects)?;
         let engine = self.keyed.engine();
         if engine.needs_check() && !self.deletes {
-            rejects.extend(0, engine.check(&decoded.batch));
+            rejects.extend(0, engine.check(batch));
         }
+        Ok(rejects)
+    }
+
+    fn finish(
+        self,
+        mut decoded: Decoded,
+        marks: Marks,
+        rejects: Rejects,
+        now: i64,
+    ) -> Result<Sorted, Problem> {
         decoded.batch = marks.beside(&decoded.batch)?;
         decoded.also_reject(rejects).map_err(internal)?;
         let table = self.keyed.table();
@@ -117,23 +184,23 @@ impl Plan {
         Ok(Sorted { decoded, keyed: Some(keyed), grouping })
     }
 
-    /// Notes what rows say of themselves.
-    fn read_changes(&self, changes: &StringArray, marks: &mut Marks, rejects: &mut Rejects) {
-        for (row, change) in changes.iter().enumerate() {
-            let known = change.map(|text| ChangeType::ALL.into_iter().find(|change| change.as_str() == text));
-            match (known, change) {
-                (None | Some(Some(ChangeType::Insert | ChangeType::UpdateAfter)), _) => {}
-                (Some(Some(ChangeType::UpdateBefore)), _) => marks.passed_over[row] = true,
-                (Some(Some(ChangeType::Delete)), _) => marks.delete(row),
-                // What a log table's rows say.
-                (Some(None), Some("+A")) => {}
-                (Some(None), other) => rejects.add(row as u64, || RowError {
+    /// Rejects rows that may not do what they are to do.
+    fn check_sets(&self, marks: &Marks, rejects: &mut Rejects) {
+        let disabled = self.keyed.engine().deletes() == DeleteBehavior::Disable;
+        if !disabled && self.sets.iter().all(Result::is_ok) {
+            return;
+        }
+        for (row, set) in marks.sets.iter().enumerate() {
+            match &self.sets[usize::from(*set)] {
+                _ if marks.passed_over[row] => {}
+                _ if disabled && marks.deletes[row] => rejects.add(row as u64, || RowError {
                     row: row as u64,
-                    column: Some(system::CHANGE_TYPE.to_owned()),
-                    expected: "+I, +U, -U or -D".to_owned(),
-                    got: preview(other.unwrap_or_default()),
+                    expected: format!("no deletions ({DELETE_BEHAVIOR} = disable)"),
+                    got: "a deletion".to_owned(),
                     ..RowError::default()
                 }),
+                Err(why) => rejects.add(row as u64, || RowError { row: row as u64, ..(**why).clone() }),
+                Ok(_) => {}
             }
         }
     }
@@ -146,8 +213,12 @@ impl Plan {
             if column.nullable || array.null_count() == 0 {
                 continue;
             }
-            let lacks = |row: &usize| array.is_null(*row) && !marks.passed_over[*row] && !marks.deletes[*row];
-            for row in (0..batch.num_rows()).filter(lacks) {
+            let touches = |row: usize| match &self.sets[usize::from(marks.sets[row])] {
+                Ok(Some(targets)) => targets.contains(*position),
+                _ => true,
+            };
+            let writes = |row: usize| !marks.passed_over[row] && !marks.deletes[row] && touches(row);
+            for row in (0..batch.num_rows()).filter(|row| array.is_null(*row) && writes(*row)) {
                 rejects.add(row as u64, || RowError {
                     row: row as u64,
                     column: Some(column.name.clone()),
@@ -155,35 +226,6 @@ impl Plan {
                     got: "null".to_owned(),
                     ..RowError::default()
                 });
-            }
-        }
-    }
-
-    /// Rejects rows that may not do what they are to do.
-    fn check_sets(&self, marks: &Marks, rejects: &mut Rejects) {
-        let disabled = self.keyed.engine().deletes() == DeleteBehavior::Disable;
-        if !disabled && self.sets.iter().all(Result::is_ok) {
-            return;
-        }
-        for (row, set) in marks.sets.iter().enumerate() {
-            let refused = |expected: String, got: &str| RowError {
-                row: row as u64,
-                column: Some(system::CHANGE_TYPE.to_owned()),
-                expected,
-                got: got.to_owned(),
-                ..RowError::default()
-            };
-            match &self.sets[usize::from(*set)] {
-                _ if marks.passed_over[row] => {}
-                _ if disabled && marks.deletes[row] => {
-                    rejects.add(row as u64, || {
-                        refused(format!("no deletes ({DELETE_BEHAVIOR} = disable)"), "-D")
-                    });
-                }
-                Err(why) => {
-                    rejects.add(row as u64, || refused(format!("columns that can be deleted: {why}"), "-D"))
-                }
-                Ok(_) => {}
             }
         }
     }
@@ -206,6 +248,27 @@ impl Plan {
             });
         }
         Ok(())
+    }
+}
+
+/// Notes what rows say of themselves.
+fn read_changes(changes: &StringArray, marks: &mut Marks, rejects: &mut Rejects) {
+    for (row, change) in changes.iter().enumerate() {
+        let known = change.map(|text| ChangeType::ALL.into_iter().find(|change| change.as_str() == text));
+        match (known, change) {
+            (None | Some(Some(ChangeType::Insert | ChangeType::UpdateAfter)), _) => {}
+            (Some(Some(ChangeType::UpdateBefore)), _) => marks.passed_over[row] = true,
+            (Some(Some(ChangeType::Delete)), _) => marks.delete(row),
+            // What a log table's rows say.
+            (Some(None), Some("+A")) => {}
+            (Some(None), other) => rejects.add(row as u64, || RowError {
+                row: row as u64,
+                column: Some(system::CHANGE_TYPE.to_owned()),
+                expected: "+I, +U, -U or -D".to_owned(),
+                got: preview(other.unwrap_or_default()),
+                ..RowError::default()
+            }),
+        }
     }
 }
 
@@ -265,7 +328,7 @@ impl Marks {
 
     /// The columns that each row touches. Rows of sets that cannot be have been rejected.
     fn targets(&self, sets: &[TargetSet]) -> Option<Targets> {
-        let sets: Vec<_> = sets.iter().map(|set| set.clone().unwrap_or_default()).collect();
+        let sets: Vec<_> = sets.iter().map(|set| set.clone().unwrap_or(None)).collect();
         if sets.iter().all(Option::is_none) {
             return Some(Targets::default());
         }
@@ -277,14 +340,48 @@ fn target_columns(table: &Table, names: &[String], verb: Verb) -> Result<TargetC
     Ok(TargetColumns::new(table, names.iter().map(String::as_str), verb)?)
 }
 
-/// The schema by which a body is read. With change types, only keys are needed in every row: deletions may lack the rest.
-fn read_as(table: &Table, columns: &[usize], changes: bool) -> Schema {
+/// The columns of rows that lack some.
+fn without(table: &Table, absent: &[usize]) -> TargetSet {
+    let columns = table.schema().columns().iter().enumerate();
+    let named = columns.filter(|(i, c)| !absent.contains(i) && table.auto_increment != Some(c.id));
+    let targets = TargetColumns::new(table, named.map(|(_, column)| column.name.as_str()), Verb::Upsert);
+    let refused = |why: InvalidTargets| {
+        let (column, hint) = match why {
+            InvalidTargets::MissingNotNull { column } => {
+                let hint =
+                    "give the column a default, or let the source log whole rows (replica identity full)";
+                (Some(column), hint.to_owned())
+            }
+            why => (None, why.to_string()),
+        };
+        let (expected, got) = ("the value", "the mark of a value that did not change");
+        RowError {
+            column,
+            expected: expected.into(),
+            got: got.into(),
+            hint: Some(hint),
+            ..RowError::default()
+        }
+    };
+    targets.map(|targets| Some(Arc::new(targets))).map_err(|why| Box::new(refused(why)))
+}
+
+/// The positions of the key's columns in the table.
+fn key_of(table: &Table) -> Vec<usize> {
+    let position = |id: &FieldId| table.schema().index_of_id(*id);
+    let mut key: Vec<usize> = table.primary_key.iter().filter_map(position).collect();
+    key.sort_unstable();
+    key
+}
+
+/// The schema by which a body is read. Where rows may be deletions, only keys are needed in every row.
+fn read_as(table: &Table, columns: &[usize], reading: Reading) -> Schema {
     let of_table = columns.iter().map(|i| {
         let column = table.schema().columns()[*i].clone();
         let key = table.primary_key.contains(&column.id);
-        Column { nullable: column.nullable || (changes && !key), ..column }
+        Column { nullable: column.nullable || (reading != Reading::Rows && !key), ..column }
     });
-    let change = changes.then(|| Column {
+    let change = (reading == Reading::Changes).then(|| Column {
         id: FieldId(u32::MAX),
         name: system::CHANGE_TYPE.to_owned(),
         data_type: DataType::String,
