@@ -9,6 +9,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use wadi_model::env::Env;
 
 use crate::metrics::StoreMetrics;
+use crate::objects::Health;
 use crate::segments::SegmentCache;
 use crate::settings::Settings;
 use crate::task::Cpu;
@@ -18,6 +19,8 @@ use crate::task::Cpu;
 pub struct Context {
     /// The object store.
     pub objects: Arc<dyn ObjectStore>,
+    /// How it is.
+    pub health: Health,
     /// The cluster's root in it.
     pub root: Path,
     /// Wall time and randomness.

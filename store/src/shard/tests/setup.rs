@@ -18,6 +18,7 @@ use super::*;
 use crate::cluster::Cluster;
 use crate::context::Memory;
 use crate::metrics::StoreMetrics;
+use crate::objects::Health;
 use crate::segments::SegmentCache;
 use crate::settings::Settings;
 use crate::task::Cpu;
@@ -60,6 +61,7 @@ impl World {
         let clock = Arc::new(AtomicI64::new(1_000));
         let context = Context {
             objects,
+            health: Health::default(),
             root: Path::from("w"),
             env: Env::new(TestSource { clock: clock.clone(), random: AtomicU64::new(1) }),
             cpu: Cpu::inline(),
