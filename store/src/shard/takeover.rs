@@ -25,7 +25,7 @@
 //! | the open | a higher epoch, the same `last_l0_seq` | opens after that epoch, replays the same objects |
 //! | part of the replay | nothing of it, or a flushed prefix | replays from there |
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use futures::{StreamExt, TryStreamExt, stream};
@@ -52,6 +52,9 @@ use crate::log::{LogObject, PutOutcome, ReadError, create, object_path, read_hea
 
 /// Log objects read ahead of the scan. Reading beyond the end costs a 404 each.
 const READ_AHEAD: usize = 8;
+
+/// Producers that are loaded at once.
+const PRODUCERS_AHEAD: usize = 32;
 
 /// Why a takeover did not succeed.
 #[derive(Debug, thiserror::Error)]
@@ -313,6 +316,27 @@ async fn load_watermarks(db: &Db) -> Result<BTreeMap<Bucket, Watermark>, Takeove
     Ok(watermarks)
 }
 
+/// What is known of the producers of these objects. Without cached blocks one takes many requests, so they are loaded
+/// several at once.
+async fn load_producers(
+    db: &Db,
+    objects: &[LogObject],
+) -> Result<BTreeMap<ProducerKey, ProducerEntry>, TakeoverError> {
+    let requests = objects.iter().flat_map(|object| requests_in(&object.footer));
+    let keys: BTreeSet<ProducerKey> = requests.map(|(key, ..)| key).collect();
+    let mut loads = Vec::with_capacity(keys.len());
+    for key in keys {
+        loads.push(load_producer(db, key));
+    }
+    stream::iter(loads).buffered(PRODUCERS_AHEAD).try_collect().await
+}
+
+async fn load_producer(db: &Db, key: ProducerKey) -> Result<(ProducerKey, ProducerEntry), TakeoverError> {
+    let stored = db.get(producer::key(&key.0, &key.1)).await?;
+    let entry = stored.map(|value| producer::decode(&value)).transpose()?.unwrap_or_default();
+    Ok((key, entry))
+}
+
 async fn replay_group(
     context: &Context,
     db: &Db,
@@ -320,7 +344,7 @@ async fn replay_group(
     watermarks: &mut BTreeMap<Bucket, Watermark>,
 ) -> Result<LogSeq, TakeoverError> {
     let mut group = Group::new();
-    let mut producers: BTreeMap<ProducerKey, ProducerEntry> = BTreeMap::new();
+    let mut producers = load_producers(db, objects).await?;
     for object in objects {
         for chunk in &object.footer.chunks {
             let mark = watermarks.entry(chunk.bucket_id()).or_default();
@@ -336,11 +360,6 @@ async fn replay_group(
             mark.high = chunk.end().0;
         }
         for (key, once, request) in requests_in(&object.footer) {
-            if !producers.contains_key(&key) {
-                let stored = db.get(producer::key(&key.0, &key.1)).await?;
-                let entry = stored.map(|value| producer::decode(&value)).transpose()?.unwrap_or_default();
-                producers.insert(key.clone(), entry);
-            }
             if let Some(entry) = producers.get_mut(&key) {
                 remember(entry, once, request, object.header.time);
             }
