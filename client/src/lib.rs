@@ -26,7 +26,7 @@ pub use client::Client;
 pub use error::{ClientError, Problem};
 pub use options::ClientOptions;
 pub use read::{BucketOffset, LogAnswer, LogQuery, ScanQuery};
-pub use tail::{LineStream, TailQuery};
+pub use tail::{Follow, TailGroup, TailQuery};
 
 mod admin;
 mod append;

@@ -1,8 +1,11 @@
 //! `GET …/tail`: an endless stream over all buckets of a table.
 //!
 //! Each round reads what every bucket has from its cursor on, then waits until one of their shards moves. A reader that
-//! is slower than the writers simply reads from older places; nothing is buffered for it. Between rows, server-sent
-//! events carry a sign of life.
+//! is slower than the writers simply reads from older places; nothing is buffered for it.
+//!
+//! Server-sent events carry cursors: one before the first row, one behind the rows of each read, one when rows that do not
+//! match were passed over. What came since the last cursor comes again after it, in whatever order; a client that wants
+//! no row twice shows rows when their cursor has come. Between rows there is a sign of life.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,6 +25,7 @@ use wadi_store::shard::{LogReadError, Piece};
 
 use super::log::{AGAIN, Read, answer_format};
 use super::offsets::At;
+use super::parameters::{Chosen, InTable};
 use crate::app::Gateway;
 use crate::body::AnswerFormat;
 use crate::body::write::JsonRows;
@@ -46,9 +50,9 @@ const FORMATS: [AnswerFormat; 3] =
 
 /// Streams rows as they become durable.
 #[utoipa::path(get, path = "/v1/databases/{database}/tables/{table}/tail", tag = "rows",
-    params(("database" = String, Path), ("table" = String, Path),
+    params(InTable, Chosen,
         ("from" = Option<String>, Query, description = "earliest, latest (default), a time in RFC 3339, or a cursor"),
-        ("columns" = Option<String>, Query), ("filter" = Option<String>, Query)),
+        ("limit" = Option<u64>, Query, description = "End after so many rows")),
     responses((status = 200, description = "NDJSON, server-sent events whose ids are cursors, or an Arrow stream")))]
 pub async fn tail(
     State(gateway): State<Gateway>,
@@ -70,9 +74,10 @@ pub async fn tail(
     // Clients that come back send the URL that they began with, too.
     let given = parameters.text("from");
     let from = resumed.or(given).unwrap_or_else(|| "latest".to_owned());
+    let left = parameters.number("limit", u64::MAX, u64::MAX)?;
     parameters.finish()?;
     let cursor = start(&gateway, &table, &from).await?;
-    let rows = Rows { gateway, table, wanted, selection, cursor, format };
+    let rows = Rows { gateway, table, wanted, selection, cursor, left, format };
     let mut response = Response::new(Body::from_stream(rows.stream()));
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(format.content_type()));
@@ -114,6 +119,8 @@ struct Rows {
     wanted: Wanted,
     selection: Selection,
     cursor: Cursor,
+    /// Rows until the stream ends.
+    left: u64,
     format: AnswerFormat,
 }
 
@@ -134,8 +141,13 @@ impl Rows {
                 Ok(head) => yield Ok(head),
                 Err(problem) => return yield Err(End::Failed(problem)),
             }
+            let events = self.format == AnswerFormat::EventStream;
+            let mut told = self.cursor.clone();
+            if events {
+                yield Ok(cursor_event(&told));
+            }
             let mut pulse = Instant::now();
-            loop {
+            while self.left > 0 {
                 let mut waiting = Vec::with_capacity(self.cursor.offsets.len());
                 let mut behind = false;
                 for bucket in 0..self.cursor.offsets.len() {
@@ -147,23 +159,31 @@ impl Rows {
                             behind |= round.behind;
                             waiting.extend(round.changes);
                             for piece in &round.pieces {
+                                self.left -= piece.rows() as u64;
                                 yield self.write(&mut writer, piece).map_err(End::Failed);
                             }
-                            if !round.pieces.is_empty() && self.format == AnswerFormat::EventStream {
-                                yield Ok(format!("event: cursor\nid: {}\ndata:\n\n", self.cursor.write()).into());
+                            if !round.pieces.is_empty() && events {
+                                told = self.cursor.clone();
+                                yield Ok(cursor_event(&told));
+                            }
+                            if self.left == 0 {
+                                break;
                             }
                         }
                         Err(problem) => return yield Err(End::Failed(problem)),
                     }
                 }
-                if !behind {
+                if !behind && self.left > 0 {
                     wait(waiting).await;
                 }
                 if pulse.elapsed() < PULSE {
                     continue;
                 }
                 pulse = Instant::now();
-                if self.format == AnswerFormat::EventStream {
+                if events && told != self.cursor {
+                    told = self.cursor.clone();
+                    yield Ok(cursor_event(&told));
+                } else if events {
                     yield Ok(Bytes::from_static(b": alive\n\n"));
                 }
                 match self.refresh() {
@@ -172,6 +192,7 @@ impl Rows {
                     Err(end) => return yield Err(end),
                 }
             }
+            yield Ok(writer.end(&[]));
         }
     }
 
@@ -187,7 +208,7 @@ impl Rows {
             bucket: bucket as u32,
             until: None,
             max_bytes: STEP_BYTES,
-            max_rows: usize::MAX,
+            max_rows: usize::try_from(self.left).unwrap_or(usize::MAX),
         };
         match read.once(&shard, self.cursor.offsets[bucket]).await {
             Ok(answer) => {
@@ -239,6 +260,10 @@ impl Rows {
         }
         Ok(out.into())
     }
+}
+
+fn cursor_event(cursor: &Cursor) -> Bytes {
+    format!("event: cursor\nid: {}\ndata:\n\n", cursor.write()).into()
 }
 
 struct Round {
