@@ -25,7 +25,7 @@ pub struct Selection {
     pub columns: Vec<usize>,
     /// System columns, behind the others.
     pub system: Vec<String>,
-    /// Only rows that match.
+    /// Only rows that match. May ask for system columns too.
     pub filter: Option<Predicate>,
     /// The schema of the answer.
     pub schema: SchemaRef,
@@ -58,7 +58,7 @@ impl Selection {
         let filter = match parameters.text("filter") {
             None => None,
             Some(text) => {
-                let parsed = Predicate::parse(&text, schema.arrow());
+                let parsed = Predicate::parse(&text, &system::beside(schema.arrow()));
                 Some(parsed.map_err(|e| Problem::new(ErrorKind::Invalid, "invalid_filter", e.to_string()))?)
             }
         };

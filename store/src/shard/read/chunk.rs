@@ -9,10 +9,10 @@ use bytes::Bytes;
 use wadi_model::batch::{ReadAs, read_as};
 use wadi_model::ipc::{self, Layout};
 use wadi_model::predicate::ColumnStatistics;
-use wadi_model::{LogSeq, Offset, Schema};
+use wadi_model::{LogSeq, Offset, Schema, system as names};
 
 use super::super::Shared;
-use super::system::SystemColumns;
+use super::system::{self, SystemColumns};
 use super::{LogRead, LogReadError, Piece, internal};
 use crate::container::{Chunk, Footer};
 use crate::segments::Segment;
@@ -84,12 +84,13 @@ impl ChunkPlan {
     /// Whether the chunk's statistics leave any row that may match.
     pub(super) fn may_match(&self, request: &LogRead<'_>) -> bool {
         let (Some(filter), chunk) = (request.filter, self.chunk()) else { return true };
-        if chunk.columns.is_empty() {
-            return true;
-        }
         let newest = request.table.schema();
         let mut known = BTreeMap::new();
         for name in filter.columns() {
+            if let Some(statistics) = system::of_chunk(name, chunk) {
+                known.insert(name.to_string(), statistics);
+                continue;
+            }
             let Some(index) = newest.index_of(name) else { continue };
             let column = &newest.columns()[index];
             // A widened column's statistics have the old type; they are left alone.
@@ -207,7 +208,11 @@ impl ChunkPlan {
         }
         let mut matching = None;
         if let (Some(filter), Some(filter_as)) = (request.filter, &self.filter_as) {
-            let mask = filter.evaluate(&sources(filter_as)?).map_err(internal)?;
+            let system = SystemColumns { chunk: self.chunk(), first, table: request.table };
+            let asked: Vec<&str> =
+                filter.columns().into_iter().filter(|name| names::ALL.contains(name)).collect();
+            let judged = system.append(sources(filter_as)?, &asked).map_err(internal)?;
+            let mask = filter.evaluate(&judged).map_err(internal)?;
             // A row whose condition is null does not match.
             let mask = if mask.null_count() > 0 { prep_null_mask_filter(&mask) } else { mask };
             rows = filter_record_batch(&rows, &mask).map_err(internal)?;
