@@ -5,6 +5,7 @@ pub mod databases;
 pub mod log;
 pub mod offsets;
 pub mod openapi;
+mod parameters;
 pub mod scan;
 pub mod status;
 pub mod tables;

@@ -14,6 +14,7 @@ use wadi_model::{ErrorKind, Table};
 use wadi_store::context::Share;
 use wadi_store::shard::Stamp;
 
+use super::parameters::InTable;
 use crate::app::Gateway;
 use crate::body::encoding::{Encoding, ReceiveLimits, Room, receive};
 use crate::body::{self, BodyError, BodyFormat, BodyLimits, Decoded};
@@ -64,7 +65,7 @@ struct WriteAnswer {
 
 /// Adds rows to a log table.
 #[utoipa::path(post, path = "/v1/databases/{database}/tables/{table}/append", tag = "rows",
-    params(("database" = String, Path), ("table" = String, Path),
+    params(InTable,
         ("on_error" = Option<String>, Query, description = "fail (default), skip or dlq"),
         ("Idempotency-Key" = Option<String>, Header), ("Wadi-Producer-Id" = Option<String>, Header),
         ("Wadi-Sequence" = Option<u64>, Header)),

@@ -5,6 +5,7 @@ use axum::extract::State;
 use serde::Serialize;
 use wadi_model::{ErrorKind, Offset, Table};
 
+use super::parameters::InTable;
 use crate::app::Gateway;
 use crate::problem::Problem;
 use crate::request::{Parameters, TablePath};
@@ -70,7 +71,7 @@ struct BucketOffset {
 
 /// Tells offsets of all buckets.
 #[utoipa::path(get, path = "/v1/databases/{database}/tables/{table}/offsets", tag = "rows",
-    params(("database" = String, Path), ("table" = String, Path),
+    params(InTable,
         ("at" = Option<String>, Query, description = "earliest, latest (default) or a time in RFC 3339")),
     responses((status = 200, description = "One offset for each bucket")))]
 pub async fn offsets(
