@@ -5,7 +5,8 @@ use clap::builder::BoolishValueParser;
 use clap::{Args, Parser, Subcommand};
 
 use crate::commands::{
-    bench, completions, database, dev, doctor, gateway, ingest, log, partition, scan, status, table, tail,
+    bench, completions, database, delete, dev, doctor, gateway, ingest, log, lookup, partition, scan, status,
+    table, tail,
 };
 
 #[cfg(test)]
@@ -64,6 +65,10 @@ pub(crate) enum Command {
     Scan(scan::ScanArgs),
     /// Print rows of one bucket from an offset.
     Log(log::LogArgs),
+    /// Print the row of a key, or all rows under the first columns of a key.
+    Lookup(lookup::LookupArgs),
+    /// Delete the row of a key.
+    Delete(delete::DeleteArgs),
     /// Show the server's version, shards and owners.
     Status(status::StatusArgs),
     /// Check that everything a server needs is there and works.

@@ -3,11 +3,14 @@
 pub(crate) mod bench;
 pub(crate) mod completions;
 pub(crate) mod database;
+pub(crate) mod delete;
 pub(crate) mod dev;
 pub(crate) mod doctor;
 pub(crate) mod gateway;
 pub(crate) mod ingest;
+mod keys;
 pub(crate) mod log;
+pub(crate) mod lookup;
 pub(crate) mod partition;
 pub(crate) mod scan;
 pub(crate) mod status;
@@ -31,6 +34,8 @@ pub(crate) async fn run(cli: Cli) -> Result<(), Failure> {
         Command::Tail(args) => tail::run(args, &context).await,
         Command::Scan(args) => scan::run(args, &context).await,
         Command::Log(args) => log::run(args, &context).await,
+        Command::Lookup(args) => lookup::run(args, &context).await,
+        Command::Delete(args) => delete::run(args, &context).await,
         Command::Status(args) => status::run(args, &context).await,
         Command::Doctor(args) => doctor::run(args, &context).await,
         Command::Bench(command) => bench::run(command, &context).await,

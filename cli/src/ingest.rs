@@ -9,6 +9,9 @@
 //! pieces in doubt lie within the 64 requests that a bucket remembers, and a piece that is "too old" to the server is
 //! one that it acked before.
 //!
+//! Into a primary-key table rows are upserted (or deleted, by their keys). There the order of rows of one key matters, so
+//! pieces go one after the other unless the user says that they need not.
+//!
 //! `text` cuts NDJSON and CSV, `batches` Parquet and Arrow, both into [`piece::Piece`]s; `source` opens a file;
 //! `journal` keeps the state; `send` does the work for one file; `progress` shows it.
 

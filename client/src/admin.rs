@@ -66,6 +66,12 @@ pub struct TableDescription {
     /// Empty without partitions.
     #[serde(default)]
     pub partition_by: Vec<String>,
+    /// The column whose values the server hands out, if any.
+    #[serde(default)]
+    pub auto_increment: Vec<String>,
+    /// How rows of one key merge; `None` in log tables.
+    #[serde(default)]
+    pub merge_engine: Option<String>,
     /// Options and the user's own properties.
     #[serde(default)]
     pub properties: BTreeMap<String, String>,

@@ -1,4 +1,4 @@
-//! The Rust client of Wadi's HTTP API: databases, tables, partitions, appends, log reads, tails and scans.
+//! The Rust client of Wadi's HTTP API: databases, tables, partitions, writes, lookups, log reads, tails and scans.
 //!
 //! Used by the command line and the benchmarks, and by gateways among themselves. What holds:
 //! * A write is sent again only under a key (`Idempotency-Key`, or producer and sequence), so a retry never doubles
@@ -19,24 +19,26 @@
 //! ```
 
 pub use admin::{AlterTable, ColumnDescription, DatabaseDescription, TableDescription, TableSummary};
-pub use append::{OnError, WriteAnswer, WriteKey, WriteOptions, WrittenRange};
 pub use arrow_stream::{ArrowCompression, BatchStream, encode_stream};
 pub use body::{Body, content_type};
 pub use client::Client;
 pub use error::{ClientError, Problem};
+pub use lookup::LookupAnswer;
 pub use options::ClientOptions;
 pub use partitions::{NewPartition, PartitionDescription};
 pub use read::{BucketOffset, LogAnswer, LogQuery, ScanQuery};
 pub use tail::{LineStream, TailQuery};
+pub use write::{OnError, WriteAnswer, WriteKey, WriteOptions, WrittenRange};
 
 mod admin;
-mod append;
 mod arrow_stream;
 mod body;
 mod client;
 mod error;
+mod lookup;
 mod options;
 mod partitions;
 mod read;
 mod retry;
 mod tail;
+mod write;

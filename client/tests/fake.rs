@@ -17,8 +17,8 @@ use futures::StreamExt;
 use parking_lot::Mutex;
 use tokio::net::TcpListener;
 use wadi_client::{
-    AlterTable, ArrowCompression, BucketOffset, Client, ClientError, ClientOptions, LogQuery, NewPartition,
-    OnError, ScanQuery, TailQuery, WriteKey, WriteOptions, content_type, encode_stream,
+    AlterTable, ArrowCompression, Body, BucketOffset, Client, ClientError, ClientOptions, LogQuery,
+    NewPartition, OnError, ScanQuery, TailQuery, WriteKey, WriteOptions, content_type, encode_stream,
 };
 use wadi_model::evolve::SchemaChange;
 use wadi_model::{ErrorKind, TableName, TableSpec};
@@ -160,6 +160,49 @@ async fn every_append_has_a_key_of_its_own_unless_the_caller_gives_one() {
     assert_eq!(header(&seen[2], "idempotency-key"), "\"mine\"");
     assert_eq!((header(&seen[3], "wadi-producer-id"), header(&seen[3], "wadi-sequence")), ("p", "7"));
     assert_eq!(header(&seen[3], "idempotency-key"), "");
+}
+
+#[tokio::test]
+async fn upserts_and_deletes_are_retried_under_their_key_and_name_their_columns() {
+    let answers = |n: usize, _: &Seen| match n {
+        0 | 2 => problem(503, "outcome_unknown", true, "unknown"),
+        _ => json(WRITTEN),
+    };
+    let columns = ["id".to_owned(), "a,b".to_owned()];
+    let (_, seen) = against(answers, options(), async |client| {
+        let body = || Body::new(content_type::JSON, r#"[{"id":1}]"#);
+        let upserted = client.upsert(&table(), &columns, body(), &WriteOptions::default()).await.unwrap();
+        assert_eq!((upserted.rows, upserted.attempts), (2, 2));
+        let skip = WriteOptions { on_error: OnError::Skip, ..WriteOptions::default() };
+        client.delete(&table(), &[], body(), &skip).await.unwrap();
+    })
+    .await;
+    assert_eq!(seen[0].call, "POST /v1/databases/nyc/tables/flights/upsert?columns=id%2C%22a%2Cb%22");
+    assert_eq!(seen[2].call, "POST /v1/databases/nyc/tables/flights/delete?on_error=skip");
+    let key = |n: usize| header(&seen[n], "idempotency-key");
+    assert_eq!((key(0), key(2)), (key(1), key(3)));
+    assert!(key(0).len() > 30 && key(0) != key(2));
+}
+
+#[tokio::test]
+async fn a_lookup_sends_its_keys_and_gives_rows_and_how_many_there_are() {
+    let answers = |n: usize, _: &Seen| match n {
+        0 => problem(429, "overloaded", true, "none"),
+        1 => ([("wadi-found", "1")], arrow_answer(&[batch()])).into_response(),
+        _ => arrow_answer(&[batch()]),
+    };
+    let (_, seen) = against(answers, options(), async |client| {
+        let columns = ["id".to_owned()];
+        let found = client.lookup_batch(&table(), &columns, &batch()).await.unwrap();
+        assert_eq!((found.found, found.batches), (1, vec![batch()]));
+        let error = client.lookup_batch(&table(), &[], &batch()).await.unwrap_err();
+        assert!(error.to_string().contains("wadi-found"), "{error}");
+    })
+    .await;
+    assert_eq!(seen[1].call, "POST /v1/databases/nyc/tables/flights/lookup?columns=id");
+    assert_eq!(seen[2].call, "POST /v1/databases/nyc/tables/flights/lookup");
+    assert_eq!(header(&seen[0], "accept"), content_type::ARROW);
+    assert_eq!(header(&seen[0], "content-type"), content_type::ARROW);
 }
 
 #[tokio::test]

@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use arrow::array::{AsArray, BooleanArray, RecordBatch};
-use arrow::datatypes::{DataType as ArrowType, Field, Schema};
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, RecordBatch};
+use arrow::datatypes::{Field, Schema};
 use arrow::error::ArrowError;
 use futures::future::join_all;
 use serde::Serialize;
@@ -126,25 +126,35 @@ impl Rows {
         // Rows that are split are in new buffers.
         let Rows { batch, keyed, .. } = self;
         let originals = Originals::default;
-        let Some((keyed, deletes)) = keyed.as_ref().and_then(|keyed| Some((keyed, keyed.deletes.clone()?)))
-        else {
+        let Some(keyed) = keyed else {
             let parts = split(batch, buckets)?.into_iter();
-            return Ok(parts
-                .map(|(bucket, batch)| (bucket, Rows { batch, originals: originals(), keyed: keyed.clone() }))
-                .collect());
+            let part = |(place, batch)| (place, Rows { batch, originals: originals(), keyed: None });
+            return Ok(parts.map(part).collect());
         };
-        // What a row is to do goes with it, as one more column.
+        // What a row is to do goes with it, as more columns.
+        let mut marks: Vec<ArrayRef> = Vec::new();
+        marks.extend(
+            keyed.deletes.clone().map(|deletes| Arc::new(BooleanArray::new(deletes, None)) as ArrayRef),
+        );
+        marks.extend(keyed.targets.of_rows().map(|sets| Arc::new(sets.clone()) as ArrayRef));
         let mut fields = batch.schema_ref().fields().to_vec();
-        fields.push(Arc::new(Field::new("delete", ArrowType::Boolean, false)));
-        let mut columns = batch.columns().to_vec();
-        columns.push(Arc::new(BooleanArray::new(deletes, None)));
-        let marked = RecordBatch::try_new(Arc::new(Schema::new(fields)), columns)?;
+        fields.extend(marks.iter().map(|mark| Arc::new(Field::new("mark", mark.data_type().clone(), false))));
+        let columns = batch.columns().iter().cloned().chain(marks);
+        let marked = RecordBatch::try_new(Arc::new(Schema::new(fields)), columns.collect())?;
         let unmark = |(bucket, mut batch): (u32, RecordBatch)| {
-            let deletes = batch.remove_column(batch.num_columns() - 1).as_boolean().values().clone();
-            let keyed = Some(Keyed { deletes: Some(deletes), ..keyed.clone() });
-            (bucket, Rows { batch, originals: originals(), keyed })
+            let mut keyed = keyed.clone();
+            let mut mark = || batch.remove_column(batch.num_columns() - 1);
+            if keyed.targets.of_rows().is_some() {
+                let taken = keyed.targets.with_rows(mark().as_primitive().clone());
+                let lost = || ArrowError::ComputeError("a row has lost its target columns".to_owned());
+                keyed.targets = taken.ok_or_else(lost)?;
+            }
+            if keyed.deletes.is_some() {
+                keyed.deletes = Some(mark().as_boolean().values().clone());
+            }
+            Ok((bucket, Rows { batch, originals: originals(), keyed: Some(keyed) }))
         };
-        Ok(split(marked, buckets)?.into_iter().map(unmark).collect())
+        split(marked, buckets)?.into_iter().map(unmark).collect()
     }
 }
 

@@ -3,7 +3,7 @@
 //! A change makes a new schema version and touches no stored row: columns are known by their field ids, and
 //! [`crate::batch::read_as`] shows old rows under the new version, [`crate::row::RowUpgrade`] stored ones of primary-key
 //! tables. Keys are kept as [`crate::key`] writes them, by the width of their types, so columns of the primary key keep
-//! their types.
+//! their types; and the hash of a bucket key depends on its type, so those of the bucket key do too.
 
 use std::collections::BTreeMap;
 
@@ -94,8 +94,10 @@ impl Table {
                 }
                 SchemaChange::WidenColumn { name, data_type } => {
                     let column = find(&mut columns, name)?;
-                    if column.data_type != *data_type && self.primary_key.contains(&column.id) {
-                        return Err(InvalidTable::WidensKey { column: name.clone() });
+                    let keys = [("primary key", &self.primary_key), ("bucket key", &self.bucket_key)];
+                    let key = keys.into_iter().find(|(_, ids)| ids.contains(&column.id));
+                    if let Some((role, _)) = key.filter(|_| column.data_type != *data_type) {
+                        return Err(InvalidTable::WidensKey { column: name.clone(), role });
                     }
                     if !column.data_type.widens_to(data_type) {
                         let (from, to) = (column.data_type.clone(), data_type.clone());

@@ -73,6 +73,13 @@ impl KeyCodec {
         Ok(Rows::new(out, ends))
     }
 
+    /// The rows whose keys would be longer than [`MAX_KEY_BYTES`].
+    pub fn too_long(&self, columns: &[ArrayRef], rows: usize) -> Result<Vec<usize>, KeyFault> {
+        let views = self.views(columns, rows)?;
+        let length = |row| views.iter().map(|view| write::length(view.values(), row)).sum::<usize>();
+        Ok((0..rows).filter(|row| length(*row) > MAX_KEY_BYTES).collect())
+    }
+
     fn views(&self, columns: &[ArrayRef], rows: usize) -> Result<Vec<View>, KeyFault> {
         if columns.len() > self.types.len() {
             return Err(KeyFault::Columns { given: columns.len(), columns: self.types.len() });

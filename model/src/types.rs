@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::fault::{ErrorKind, Fault};
 
-pub use parse::parse_columns;
+pub use parse::{parse_columns, parse_table};
 
 mod parse;
 #[cfg(test)]

@@ -116,7 +116,7 @@ async fn ground(dice: &Dice, trace: Trace) -> Result<Ground, String> {
         group_interval: dice.millis(50..1500),
         memtable_objects: dice.pick(4..200),
         memtable_interval: dice.millis(1_000..20_000),
-        memtable_bytes: *dice.one_of(&[10 << 10, 512 << 20]),
+        memtable_bytes: *dice.fork("memtables").one_of(&[10 << 10, 512 << 20]),
         ..Settings::default()
     };
     settings.validate().map_err(|e| e.to_string())?;

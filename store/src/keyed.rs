@@ -160,6 +160,11 @@ impl KeyedTable {
         Ok(self.keys.encode(columns, rows)?)
     }
 
+    /// The rows whose keys are longer than keys may be, from the columns of the key in its order.
+    pub fn long_keys(&self, columns: &[ArrayRef], rows: usize) -> Result<Vec<usize>, RowError> {
+        Ok(self.keys.too_long(columns, rows)?)
+    }
+
     /// Stored rows of any version as columns of the newest one: those at the wanted positions.
     pub fn decode(&self, rows: &[Bytes], wanted: &[usize]) -> Result<RecordBatch, RowError> {
         let current = rows.iter().map(|row| self.current(row)).collect::<Result<Vec<_>, _>>()?;

@@ -29,6 +29,7 @@ pub use merging::Keyed;
 pub use part::{AppendError, Appended, Part, Stamp, raw_bytes};
 pub use read::{LogAnswer, LogRead, LogReadError, Piece};
 pub use takeover::{TakeoverError, take_over};
+pub use targets::Targets;
 pub use view::Bounds;
 
 mod actor;
@@ -44,6 +45,7 @@ mod read;
 mod replay;
 mod rows;
 mod takeover;
+mod targets;
 #[cfg(test)]
 mod tests;
 mod view;

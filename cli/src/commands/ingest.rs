@@ -19,7 +19,7 @@ use crate::failure::Failure;
 use crate::format::FileFormat;
 use crate::ingest::journal::{Begun, Journal, Origin};
 use crate::ingest::progress::Progress;
-use crate::ingest::send::{MAX_CONCURRENCY, Outcome, Sender};
+use crate::ingest::send::{Intent, MAX_CONCURRENCY, Outcome, Sender};
 use crate::ingest::source::{Source, SourceKind};
 use crate::latency::Percentiles;
 use crate::output;
@@ -45,9 +45,15 @@ pub(crate) struct IngestArgs {
     /// `<table>__rejected`.
     #[arg(long, env = "WADI_ON_ERROR", value_enum, default_value_t = OnErrorArg::Fail)]
     on_error: OnErrorArg,
-    /// Requests under way at a time.
-    #[arg(long, env = "WADI_CONCURRENCY", default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=MAX_CONCURRENCY as i64))]
-    concurrency: u16,
+    /// Into a primary-key table: a partial update, which touches these columns alone; files have these columns.
+    #[arg(long, env = "WADI_COLUMNS", value_delimiter = ',')]
+    columns: Vec<String>,
+    /// Delete the rows whose keys the files have; with --columns these columns of them.
+    #[arg(long, env = "WADI_DELETE", value_parser = boolish())]
+    delete: bool,
+    /// Requests under way at a time [default: 4; 1 into a primary-key table, where the last row of a key wins].
+    #[arg(long, env = "WADI_CONCURRENCY", value_parser = clap::value_parser!(u16).range(1..=MAX_CONCURRENCY as i64))]
+    concurrency: Option<u16>,
     /// About how many bytes of rows a request has, before compression.
     #[arg(long, env = "WADI_PIECE_SIZE", default_value_t = ByteSize::mib(8))]
     piece_size: ByteSize,
@@ -127,8 +133,9 @@ pub(crate) async fn run(args: IngestArgs, context: &Context) -> Result<(), Failu
     let client = context.client_with(PATIENCE, args.compression.into())?;
     // Asked with less patience: a server that is not there is told at once.
     let table = context.client()?.table(&args.table).await?;
+    let intent = intent(&args, &table)?;
     let (stop, stopped) = watch::channel(false);
-    let run = Run { args: &args, context, client: client.clone(), table, stopped };
+    let run = Run { args: &args, context, client: client.clone(), table, intent, stopped };
     let begun = Instant::now();
     let outcome = tokio::select! {
         outcome = run.all(&sources) => outcome?,
@@ -140,6 +147,19 @@ pub(crate) async fn run(args: IngestArgs, context: &Context) -> Result<(), Failu
         Ok(())
     } else {
         Err(Failure::new("stopped before the end").hint("the same command continues from here"))
+    }
+}
+
+/// What the rows are for, by the kind of the table.
+fn intent(args: &IngestArgs, table: &TableDescription) -> Result<Intent, Failure> {
+    match (!table.primary_key.is_empty(), args.delete) {
+        (true, false) => Ok(Intent::Upsert(args.columns.clone())),
+        (true, true) => Ok(Intent::Delete(args.columns.clone())),
+        (false, false) if args.columns.is_empty() => Ok(Intent::Append),
+        (false, _) => {
+            let message = format!("{} is a log table: rows are appended to it, whole, and stay", args.table);
+            Err(Failure::usage(message).hint("--columns and --delete are for tables with a primary key"))
+        }
     }
 }
 
@@ -159,6 +179,7 @@ struct Run<'a> {
     context: &'a Context,
     client: Client,
     table: TableDescription,
+    intent: Intent,
     stopped: watch::Receiver<bool>,
 }
 
@@ -203,10 +224,15 @@ impl Run<'_> {
         let sender = Sender {
             client: self.client.clone(),
             table: self.args.table.clone(),
+            intent: self.intent.clone(),
             producer,
             on_error: self.args.on_error.into(),
             compression: self.args.compression.into(),
-            concurrency: usize::from(self.args.concurrency),
+            concurrency: usize::from(self.args.concurrency.unwrap_or(match self.intent {
+                Intent::Append => 4,
+                // Two requests under way may be merged in either order.
+                Intent::Upsert(_) | Intent::Delete(_) => 1,
+            })),
             stop: self.stopped.clone(),
         };
         let outcome = sender.send(opened.pieces, acked, journal, &mut progress).await;
@@ -232,6 +258,7 @@ impl Run<'_> {
             piece_bytes: self.args.piece_size.0,
             compression: format!("{:?}", self.args.compression).to_lowercase(),
             on_error: self.args.on_error.into(),
+            intent: self.intent.to_string(),
             again: 0,
         };
         let again = self.args.again.then(|| Env::default().random() | 1);

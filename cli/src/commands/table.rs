@@ -4,6 +4,8 @@ mod alter;
 mod create;
 mod ddl;
 
+pub(super) use create::property;
+
 use clap::Subcommand;
 use wadi_client::{TableDescription, TableSummary};
 use wadi_model::{DatabaseName, ErrorKind, TableName};
@@ -88,6 +90,8 @@ fn show(context: &Context, table: &TableDescription) -> Result<(), Failure> {
         ("bucket key", table.bucket_key.join(", ")),
         ("buckets", table.buckets.to_string()),
         ("partitioned by", table.partition_by.join(", ")),
+        ("auto increment", table.auto_increment.join(", ")),
+        ("merge engine", table.merge_engine.clone().unwrap_or_default()),
         ("properties", properties.join(", ")),
     ];
     let (nested, plain): (Vec<_>, Vec<_>) = table.rest.iter().partition(|(_, value)| value.is_object());

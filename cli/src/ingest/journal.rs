@@ -37,6 +37,8 @@ pub(crate) struct Origin {
     pub(crate) piece_bytes: u64,
     pub(crate) compression: String,
     pub(crate) on_error: OnError,
+    /// What is done with the rows, as [`super::send::Intent`] says it.
+    pub(crate) intent: String,
     /// 0, or random where the user wants the same file again.
     pub(crate) again: u64,
 }
@@ -181,6 +183,8 @@ fn same_content(a: &Origin, b: &Origin) -> bool {
 fn changed(old: &Origin, wanted: &Origin) -> Failure {
     let what = if !same_content(old, wanted) {
         "the file has changed since then".to_owned()
+    } else if old.intent != wanted.intent {
+        format!("it was to {}", old.intent)
     } else if old.on_error != wanted.on_error {
         format!("it ran with --on-error {}", old.on_error.as_str())
     } else if old.piece_bytes != wanted.piece_bytes {

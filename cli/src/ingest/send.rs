@@ -26,11 +26,35 @@ const KEPT_REJECTS: usize = 10;
 /// Most pieces that are under way. A bucket remembers 64 requests; this stays well below.
 pub(crate) const MAX_CONCURRENCY: usize = 32;
 
+/// What is done with the rows of a source.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Intent {
+    /// Added to a log table.
+    Append,
+    /// Inserted into a primary-key table or updated: these columns of them, or all if none is named.
+    Upsert(Vec<String>),
+    /// Deleted from it: these columns, or the rows.
+    Delete(Vec<String>),
+}
+
+impl std::fmt::Display for Intent {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (verb, columns) = match self {
+            Intent::Append => ("append", &[][..]),
+            Intent::Upsert(columns) => ("upsert", &columns[..]),
+            Intent::Delete(columns) => ("delete", &columns[..]),
+        };
+        f.write_str(verb)?;
+        if columns.is_empty() { Ok(()) } else { write!(f, " {}", columns.join(",")) }
+    }
+}
+
 /// How pieces are sent.
 #[derive(Clone, Debug)]
 pub(crate) struct Sender {
     pub(crate) client: Client,
     pub(crate) table: TableName,
+    pub(crate) intent: Intent,
     pub(crate) producer: String,
     pub(crate) on_error: OnError,
     pub(crate) compression: ArrowCompression,
@@ -176,7 +200,12 @@ impl Sender {
         let key = WriteKey::Producer { id: self.producer.clone(), sequence: number };
         let options = WriteOptions { key, on_error: self.on_error };
         let begun = Instant::now();
-        let answer = self.client.append(&self.table, body, &options).await;
+        let (client, table) = (&self.client, &self.table);
+        let answer = match &self.intent {
+            Intent::Append => client.append(table, body, &options).await,
+            Intent::Upsert(columns) => client.upsert(table, columns, body, &options).await,
+            Intent::Delete(columns) => client.delete(table, columns, body, &options).await,
+        };
         let latency = begun.elapsed();
         let mut answer = match answer {
             Ok(answer) => answer,

@@ -9,7 +9,7 @@ use axum::routing::{get, post};
 use serde_json::Value;
 use tokio::net::TcpListener;
 
-fn wadi(directory: &Path, args: &[&str], env: &[(&str, &str)]) -> Command {
+pub(crate) fn wadi(directory: &Path, args: &[&str], env: &[(&str, &str)]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_wadi"));
     command.args(args).current_dir(directory).envs(env.iter().copied());
     command

@@ -38,13 +38,13 @@ pub(crate) fn batches(answer: &Answer) -> Vec<RecordBatch> {
     reader.map(Result::unwrap).collect()
 }
 
-fn as_arrow(batches: &[RecordBatch]) -> Vec<u8> {
+pub(crate) fn as_arrow(batches: &[RecordBatch]) -> Vec<u8> {
     let mut writer = StreamWriter::try_new(Vec::new(), batches[0].schema_ref()).unwrap();
     batches.iter().for_each(|batch| writer.write(batch).unwrap());
     writer.into_inner().unwrap()
 }
 
-fn as_parquet(batches: &[RecordBatch]) -> Vec<u8> {
+pub(crate) fn as_parquet(batches: &[RecordBatch]) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut writer = parquet::arrow::ArrowWriter::try_new(&mut bytes, batches[0].schema(), None).unwrap();
     batches.iter().for_each(|batch| writer.write(batch).unwrap());

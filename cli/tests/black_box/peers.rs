@@ -164,7 +164,7 @@ impl Peer {
 }
 
 /// A program of the project's Python environment.
-fn of_environment(name: &str) -> PathBuf {
+pub(crate) fn of_environment(name: &str) -> PathBuf {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
     root.join(".venv/bin").join(name)
 }

@@ -54,6 +54,32 @@ async fn ministack_with_embedded_metadata() {
     round_trip(&gateway(&s3.s3_flags("embedded"))).await;
 }
 
+/// What was read once is read from the local disk after a restart.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_disk_cache_outlives_its_process() {
+    let s3 = Peer::ministack().await;
+    let disk = tempfile::tempdir().unwrap();
+    let disk_flags = format!("--cache-dir {} --cache-disk-bytes 256MiB", disk.path().display());
+    let setup = gateway(&format!("{} {disk_flags}", s3.s3_flags("disk")));
+    let mut server = setup.ready().await;
+    server.api.create_database().await;
+    let columns = json!([{ "name": "a", "type": "bigint" }]);
+    let table = server.api.create_table(&json!({ "name": "s3", "columns": columns })).await;
+    for n in 0..9 {
+        server.api.post(&format!("{table}/append"), NDJSON, format!("{{\"a\":{n}}}\n")).await.expect(200);
+    }
+    // The first process reads from the tail in memory, the second one from S3, the third one from its disk.
+    for misses in [0, 9, 0] {
+        assert_eq!(server.api.scan(&table, "").await.len(), 9);
+        let metrics = server.api.get("/metrics").await;
+        let metrics = metrics.text();
+        assert!(metrics.contains(&format!("wadi_store_segment_misses_total {misses}\n")), "{metrics}");
+        server.process.signal("TERM");
+        assert_eq!(server.process.ends().await, 0, "{}", setup.log());
+        server = setup.ready().await;
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn ministack_with_etcd() {
     let (s3, etcd) = (Peer::ministack().await, Peer::etcd().await);

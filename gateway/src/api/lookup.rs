@@ -14,9 +14,10 @@ use axum::extract::{Request, State};
 use axum::response::Response;
 use bytes::Bytes;
 use futures::future::try_join_all;
-use http::{HeaderMap, HeaderValue, header};
+use http::{HeaderMap, HeaderName, HeaderValue, header};
 use tokio::time::Instant;
 use wadi_model::partition::Grouping;
+use wadi_model::reject::RowError;
 use wadi_model::row::Rows;
 use wadi_model::{Bucket, Column, ErrorKind, FieldId, PartitionId, Schema, Table};
 use wadi_store::keyed::KeyedTable;
@@ -30,6 +31,9 @@ use crate::body::{self, AnswerFormat, BodyFormat, BodyLimits, Decoded};
 use crate::problem::Problem;
 use crate::request::{Parameters, RequestId, TablePath};
 use crate::rows::{Selection, Writer};
+
+/// How many rows there are: in Arrow and CSV a key without one is a row of nulls.
+const FOUND: HeaderName = HeaderName::from_static("wadi-found");
 
 /// Most keys of one request.
 const MAX_KEYS: u64 = 100_000;
@@ -53,7 +57,7 @@ const FORMATS: [AnswerFormat; 4] =
 /// Finds rows by one key, whose columns are query parameters.
 #[utoipa::path(get, path = "/v1/databases/{database}/tables/{table}/lookup", tag = "rows",
     params(("database" = String, Path), ("table" = String, Path), ("columns" = Option<String>, Query, description = "Columns of the answer; all others are key columns with their values")),
-    responses((status = 200, description = "The rows; null where a key has none")))]
+    responses((status = 200, description = "The rows; null where a key has none; Wadi-Found tells how many there are")))]
 pub async fn lookup_one(
     State(gateway): State<Gateway>,
     TablePath(name): TablePath,
@@ -67,6 +71,11 @@ pub async fn lookup_one(
     let body = one_row(parameters, &by)?;
     let limits = BodyLimits { max_rows: 1, ..BodyLimits::default() };
     let decoded = body::decode(BodyFormat::Csv { header: true }, body.into(), &by.schema, &limits)?;
+    if let Some(RowError { column, expected, got, .. }) = decoded.rejects.told().next() {
+        let detail =
+            format!("parameter \"{}\" is {got}; expected {expected}", column.as_deref().unwrap_or_default());
+        return Err(Problem::new(ErrorKind::Rejected, "invalid_key", detail));
+    }
     answer(&gateway, keyed, by, decoded, selection, format).await
 }
 
@@ -75,7 +84,7 @@ pub async fn lookup_one(
     params(("database" = String, Path), ("table" = String, Path), ("columns" = Option<String>, Query)),
     request_body(content = Vec<u8>, content_type = "application/vnd.apache.arrow.stream",
         description = "The key columns of each row; also application/x-ndjson, application/json, text/csv, application/vnd.apache.parquet"),
-    responses((status = 200, description = "The rows, in the order of the keys; null where a key has none")))]
+    responses((status = 200, description = "The rows, in the order of the keys; null where a key has none; Wadi-Found tells how many there are")))]
 pub async fn lookup_many(
     State(gateway): State<Gateway>,
     TablePath(name): TablePath,
@@ -233,6 +242,7 @@ async fn answer(
             }
         }
     };
+    let count = found.iter().flatten().count() as u64;
     let body = {
         let work = move || write(&keyed, &found, &selection, format);
         let written = gateway.host().context().cpu.run(work).await;
@@ -242,6 +252,7 @@ async fn answer(
     };
     let mut response = Response::new(Body::from(body));
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(format.content_type()));
+    response.headers_mut().insert(FOUND, HeaderValue::from(count));
     Ok(response)
 }
 

@@ -39,6 +39,11 @@ pub struct TableDescription {
     buckets: u32,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     partition_by: Vec<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    auto_increment: Vec<String>,
+    /// How rows of one key merge, in primary-key tables.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    merge_engine: Option<&'static str>,
     properties: BTreeMap<String, String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     comment: Option<String>,
@@ -58,7 +63,12 @@ struct ColumnDescription {
 /// What is known of a table's rows.
 #[derive(Debug, Serialize)]
 struct Statistics {
-    rows: u64,
+    /// Rows of a log table.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rows: Option<u64>,
+    /// Rows of a primary-key table's changelog. How many keys they leave is not counted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    changes: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     partitions: Option<usize>,
     /// Empty if they are more than [`TOLD_BUCKETS`].
@@ -99,6 +109,8 @@ impl TableDescription {
             bucket_key: names(&table.bucket_key),
             buckets: table.buckets,
             partition_by: names(&table.partition_by),
+            auto_increment: names(table.auto_increment.as_slice()),
+            merge_engine: table.has_primary_key().then(|| table.options.merge_engine().name()),
             properties: table.options.all().clone(),
             comment: table.comment.clone(),
             created_at: table.created_at,
@@ -122,7 +134,7 @@ pub async fn list(
 /// Makes a table.
 #[utoipa::path(post, path = "/v1/databases/{database}/tables", tag = "tables",
     params(("database" = String, Path), ("if_not_exists" = Option<bool>, Query, description = "Answer 200 instead of 409")),
-    request_body(content = Object, description = "{name, columns:[{name,type,comment?,default?}], bucket_key?, buckets?, partition_by?, properties?}"),
+    request_body(content = Object, description = "{name, columns:[{name,type,comment?,default?}], primary_key?, bucket_key?, buckets?, partition_by?, properties?}"),
     responses((status = 201, description = "Made"), (status = 409, description = "Exists already")))]
 pub async fn create(
     State(gateway): State<Gateway>,
@@ -133,8 +145,8 @@ pub async fn create(
     let if_not_exists = parameters.text("if_not_exists").is_some_and(|v| v != "false");
     parameters.finish()?;
     let spec = json(body)?;
-    if !spec.primary_key.is_empty() {
-        let detail = "primary-key tables are not served yet by this version; it serves log tables";
+    if !spec.auto_increment.is_empty() {
+        let detail = "auto-increment columns are not served yet by this version";
         return Err(Problem::new(ErrorKind::NotSupported, "not_supported", detail));
     }
     let name = wadi_model::TableName::new(database.clone(), &spec.name)?;
@@ -168,14 +180,14 @@ async fn statistics(gateway: &Gateway, table: &Arc<Table>) -> Result<Statistics,
     let scope = Scope::of(gateway, table, None)?;
     let is_told = scope.bucket_count() <= TOLD_BUCKETS;
     let partitions = table.is_partitioned().then(|| scope.partitions().len());
-    let mut statistics = Statistics { rows: 0, partitions, buckets: Vec::new() };
+    let (mut rows, mut buckets) = (0, Vec::new());
     for place in scope.places() {
         let id = place.bucket;
         let shard = gateway.host().shard_of(&id, gateway.limits().patience).await?;
         let bounds = shard.bounds(&id);
-        statistics.rows += bounds.high_watermark.0 - bounds.log_start.0;
+        rows += bounds.high_watermark.0 - bounds.log_start.0;
         if is_told {
-            statistics.buckets.push(BucketStatistics {
+            buckets.push(BucketStatistics {
                 partition: place.partition.as_ref().map(|p| p.name.clone()),
                 bucket: id.bucket,
                 shard: shard.claim().shard().0,
@@ -184,7 +196,8 @@ async fn statistics(gateway: &Gateway, table: &Arc<Table>) -> Result<Statistics,
             });
         }
     }
-    Ok(statistics)
+    let (rows, changes) = if table.has_primary_key() { (None, Some(rows)) } else { (Some(rows), None) };
+    Ok(Statistics { rows, changes, partitions, buckets })
 }
 
 /// Changes of a table.

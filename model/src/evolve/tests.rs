@@ -47,11 +47,25 @@ fn columns_of_the_primary_key_keep_their_types() {
     };
     assert_eq!(
         widen("id", "bigint").unwrap_err().to_string(),
-        "column \"id\" cannot change its type: it is part of the primary key, and stored keys do not change"
+        "column \"id\" cannot change its type: it is part of the primary key, and where stored rows lie does not change"
     );
     assert!(widen("n", "bigint").is_ok());
     let rename = SchemaChange::RenameColumn { from: "id".into(), to: "key".into() };
     assert!(table.evolved(&[rename]).is_ok());
+}
+
+/// The same value hashes to another bucket under another type.
+#[test]
+fn columns_of_the_bucket_key_keep_their_types() {
+    let mut spec = TableSpec::log("t", &[("user", "int"), ("n", "int")]);
+    (spec.bucket_key, spec.buckets) = (vec!["user".into()], Some(4));
+    let table = Table::create(TableId(1), "a.t".parse().unwrap(), &spec, 0).unwrap();
+    let widen = |name: &str| {
+        table
+            .evolved(&[SchemaChange::WidenColumn { name: name.into(), data_type: "bigint".parse().unwrap() }])
+    };
+    assert!(matches!(widen("user"), Err(InvalidTable::WidensKey { role: "bucket key", .. })));
+    assert!(widen("n").is_ok());
 }
 
 #[test]

@@ -28,9 +28,27 @@ pub(super) fn put(values: &Values, row: usize, most: usize, out: &mut Vec<u8>) -
     true
 }
 
+/// Bytes that [`put`] appends for a value.
+pub(super) fn length(values: &Values, row: usize) -> usize {
+    match values {
+        Values::Boolean(_) | Values::Int8(_) => 1,
+        Values::Int16(_) => 2,
+        Values::Int32(_) | Values::Float(_) => 4,
+        Values::Int64(_) | Values::Double(_) => 8,
+        Values::Decimal(_) => 16,
+        Values::Bytes(offsets, _) => groups(range(offsets, row).len()) * (GROUP + 1),
+        Values::Fixed(width, _) => groups(*width) * (GROUP + 1),
+        Values::List(..) | Values::Map(..) | Values::Row(_) => unreachable!("`KeyCodec::new` refuses them"),
+    }
+}
+
+/// How many groups so many bytes take; no value at all is one group of nothing.
+fn groups(bytes: usize) -> usize {
+    bytes.div_ceil(GROUP).max(1)
+}
+
 fn put_groups(bytes: &[u8], most: usize, out: &mut Vec<u8>) -> bool {
-    // No value at all is one group of nothing.
-    let groups = bytes.len().div_ceil(GROUP).max(1);
+    let groups = groups(bytes.len());
     if groups * (GROUP + 1) > most.saturating_sub(out.len()) {
         return false;
     }

@@ -40,3 +40,49 @@ fn only_some_options_can_be_altered() {
     assert_eq!(change(LOG_TTL, Some("1d")).unwrap().get(LOG_TTL), Some("1d"));
     assert_eq!(change("note", Some("x")).unwrap().get("note"), Some("x"));
 }
+
+/// The rows of a table in docs/tables.md whose first cell begins like this, cell by cell.
+fn documented(begin: &str) -> Vec<Vec<String>> {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/tables.md");
+    let text = std::fs::read_to_string(path).unwrap();
+    let rows = text.lines().filter_map(|line| line.strip_prefix("| ")?.strip_suffix(" |"));
+    let rows = rows.filter(|row| row.starts_with(begin));
+    rows.map(|row| row.split(" | ").map(|cell| cell.trim_matches('`').to_owned()).collect()).collect()
+}
+
+#[test]
+fn the_documentation_lists_every_option_as_it_is() {
+    let values = |form: &Form| match form {
+        Form::Bool => "true`, `false".to_owned(),
+        Form::Integer(min, max) => format!("{min}` to `{max}"),
+        Form::Duration => "a duration".to_owned(),
+        Form::OneOf(values) => values.join("`, `"),
+        Form::Text => "text".to_owned(),
+    };
+    let documented = documented("`table.");
+    let told: BTreeMap<&str, (&str, &str)> =
+        documented.iter().map(|row| (row[0].as_str(), (row[1].as_str(), row[2].as_str()))).collect();
+    assert_eq!(told.len(), documented.len(), "an option stands there twice");
+    for known in KNOWN {
+        let (told_values, told_later) =
+            told.get(known.name).unwrap_or_else(|| panic!("{} is missing", known.name));
+        assert_eq!(*told_values, values(&known.form), "{}", known.name);
+        assert_eq!(*told_later, if known.alterable { "yes" } else { "no" }, "{}", known.name);
+    }
+    assert_eq!(told.len(), KNOWN.len(), "an option stands there that does not exist");
+    assert!(documented.iter().all(|row| row.len() == 4 && row[3].len() > 10));
+}
+
+#[test]
+fn the_documentation_lists_every_aggregate_function_and_what_it_takes() {
+    use crate::merge::AggFunction;
+    for function in AggFunction::ALL {
+        let rows = documented(&format!("`{}`", function.name()));
+        let takes: Vec<&str> = rows.iter().map(|row| row[1].as_str()).collect();
+        assert_eq!(takes, [function.types()], "{}", function.name());
+    }
+    for row in documented("`fields.<column>.") {
+        let value = if row[1] == "a function" { "sum" } else { "|" };
+        assert!(options(&[(&row[0].replace("<column>", "x"), value)]).is_ok(), "{} is not known", row[0]);
+    }
+}

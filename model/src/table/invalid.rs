@@ -66,9 +66,9 @@ pub enum InvalidTable {
     #[error("column \"{column}\" cannot change from {from} to {to}; a type can only be widened")]
     NotWider { column: String, from: DataType, to: DataType },
     #[error(
-        "column \"{column}\" cannot change its type: it is part of the primary key, and stored keys do not change"
+        "column \"{column}\" cannot change its type: it is part of the {role}, and where stored rows lie does not change"
     )]
-    WidensKey { column: String },
+    WidensKey { column: String, role: &'static str },
     #[error("new column \"{column}\" is not null and has no default; older rows would have no value for it")]
     NewNotNull { column: String },
     #[error("the table has had {} schema versions and can take no more", u16::MAX)]

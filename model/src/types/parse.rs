@@ -44,6 +44,22 @@ pub fn parse_columns(text: &str) -> Result<Vec<(String, Nested)>, InvalidType> {
     Ok(fields)
 }
 
+/// Reads a column list that may say the primary key at its end: `a int, b string, primary key (a)`. Without one the key is
+/// empty.
+pub fn parse_table(text: &str) -> Result<(Vec<(String, Nested)>, Vec<String>), InvalidType> {
+    let mut reader = Reader::new(text);
+    let fields = reader.fields(0)?;
+    let mut key = Vec::new();
+    if reader.take_primary_key() {
+        while key.is_empty() || reader.take(',') {
+            key.push(reader.name()?);
+        }
+        reader.need(')')?;
+    }
+    reader.end()?;
+    Ok((fields, key))
+}
+
 struct Reader<'a> {
     text: &'a str,
     at: usize,
@@ -104,6 +120,17 @@ impl<'a> Reader<'a> {
         found
     }
 
+    /// Takes `primary key (`, with a comma before it or not.
+    fn take_primary_key(&mut self) -> bool {
+        let before = self.at;
+        self.take(',');
+        let found = self.take_word("primary") && self.take_word("key") && self.take('(');
+        if !found {
+            self.at = before;
+        }
+        found
+    }
+
     fn name(&mut self) -> Result<String, InvalidType> {
         self.skip_space();
         for quote in ['`', '"'] {
@@ -156,7 +183,12 @@ impl<'a> Reader<'a> {
             }
             let nested = self.nested(depth)?;
             fields.push((name, nested));
+            let before = self.at;
             if !self.take(',') {
+                return Ok(fields);
+            }
+            if depth == 0 && self.take_primary_key() {
+                self.at = before;
                 return Ok(fields);
             }
         }

@@ -93,3 +93,20 @@ proptest! {
         let _ = text.parse::<DataType>();
     }
 }
+
+#[test]
+fn a_column_list_may_say_the_primary_key() {
+    let names = |text: &str| {
+        let (columns, key) = parse_table(text).unwrap();
+        (columns.into_iter().map(|(name, _)| name).collect::<Vec<_>>().join(" "), key.join(" "))
+    };
+    let of = |columns: &str, key: &str| (columns.to_owned(), key.to_owned());
+    assert_eq!(names("a int, b row<x int, primary int>, PRIMARY KEY(a , `b`)"), of("a b", "a b"));
+    assert_eq!(names("primary int, key string"), of("primary key", ""));
+    for bad in
+        ["a int, primary key ()", "a int, primary key (a", "a int, primary key (a), b int", "primary key (a)"]
+    {
+        assert!(parse_table(bad).is_err(), "{bad} was taken");
+    }
+    assert!(parse_columns("a int, primary key (a)").is_err());
+}

@@ -14,12 +14,13 @@ use arrow::buffer::BooleanBuffer;
 use arrow::datatypes::{DataType as ArrowType, Field, Schema as ArrowSchema};
 use bytes::{BufMut, Bytes, BytesMut};
 use wadi_model::changelog::ChangeType;
-use wadi_model::merge::{Change, MergeScratch, Outcome, TargetColumns};
+use wadi_model::merge::{Change, MergeScratch, Outcome};
 use wadi_model::{Bucket, system};
 
 use super::Shared;
 use super::part::AppendError;
 use super::rows::{Reads, Row, Rows};
+use super::targets::Targets;
 use crate::keyed::{KeyedTable, RowError};
 use crate::keys::row;
 
@@ -32,19 +33,24 @@ pub struct Keyed {
     pub columns: Option<Arc<[usize]>>,
     /// Which rows are deletions; `None` is none of them.
     pub deletes: Option<BooleanBuffer>,
-    /// The columns that an update touches; `None` is all.
-    pub targets: Option<Arc<TargetColumns>>,
+    /// The columns that each row touches.
+    pub targets: Targets,
 }
 
 impl Keyed {
-    /// Whether an upsert's row takes the place of whatever is stored.
-    fn replaces(&self) -> bool {
-        self.table.engine().replaces() && self.targets.as_ref().is_none_or(|targets| targets.is_full())
+    fn is_delete(&self, row: usize) -> bool {
+        self.deletes.as_ref().is_some_and(|deletes| deletes.value(row))
     }
 
-    /// Whether nobody needs to know what is stored: it is replaced, and the changelog does not show it.
-    fn is_blind(&self) -> bool {
-        self.replaces() && !self.table.shows_before()
+    /// Whether a row takes the place of whatever is stored.
+    fn replaces(&self, row: usize) -> bool {
+        let whole = || self.targets.of(row).is_none_or(|targets| targets.is_full());
+        self.table.engine().replaces() && !self.is_delete(row) && whole()
+    }
+
+    /// Whether nobody needs to know what is stored for a row: it is replaced, and the changelog does not show it.
+    fn is_blind(&self, row: usize) -> bool {
+        !self.table.shows_before() && self.replaces(row)
     }
 }
 
@@ -88,10 +94,6 @@ impl KeyedRows {
         Ok(KeyedRows { keys: database_keys(bucket, &primary), rows, keyed, reads: None })
     }
 
-    fn is_delete(&self, row: usize) -> bool {
-        self.keyed.deletes.as_ref().is_some_and(|deletes| deletes.value(row))
-    }
-
     /// Reads from the database what is not known of the part's rows.
     pub(super) async fn read(&mut self, shared: &Shared) -> Result<(), AppendError> {
         let keys: Vec<Bytes> = self.needed().cloned().collect();
@@ -103,8 +105,7 @@ impl KeyedRows {
 
     /// The keys whose rows must be known before the part can be merged.
     pub(super) fn needed(&self) -> impl Iterator<Item = &Bytes> {
-        let blind = self.keyed.is_blind();
-        let needed = move |(row, _): &(usize, &Bytes)| !blind || self.is_delete(*row);
+        let needed = |(row, _): &(usize, &Bytes)| !self.keyed.is_blind(*row);
         self.keys.iter().enumerate().filter(needed).map(|(_, key)| key)
     }
 }
@@ -246,26 +247,24 @@ impl<'a> Merging<'a> {
 
     fn run(mut self, limit: usize) -> Result<Option<Changes>, AppendError> {
         let keyed = &self.part.keyed;
-        let (table, blind) = (&keyed.table, keyed.is_blind());
+        let table = &keyed.table;
         let mut scratch = MergeScratch::default();
         for row in 0..self.part.keys.len() {
-            let delete = self.part.is_delete(row);
             let stored = match self.stored(row) {
                 Some(stored) => stored.map(|row| current(table, row)).transpose()?,
                 // Nobody asks what was there before: the row replaces it, whatever it was.
-                None if blind && !delete => {
+                None if keyed.is_blind(row) => {
                     self.put(row, None, ChangeType::UpdateAfter, self.part.rows.slice(row));
                     continue;
                 }
                 None => return Ok(None),
             };
             let change = if stored.is_some() { ChangeType::UpdateAfter } else { ChangeType::Insert };
-            if !delete && keyed.replaces() {
+            if keyed.replaces(row) {
                 self.put(row, stored, change, self.part.rows.slice(row));
                 continue;
             }
-            match merged(&self.part.keyed, stored.as_deref(), self.part.rows.get(row), delete, &mut scratch)?
-            {
+            match merged(self.part, row, stored.as_deref(), &mut scratch)? {
                 Merge::Unchanged => {}
                 Merge::Replace => self.put(row, stored, change, self.part.rows.slice(row)),
                 Merge::Put(after) => self.put(row, stored, change, after),
@@ -309,20 +308,20 @@ enum Merge {
 }
 
 fn merged(
-    keyed: &Keyed,
+    part: &KeyedRows,
+    row: usize,
     stored: Option<&[u8]>,
-    given: &[u8],
-    delete: bool,
     scratch: &mut MergeScratch,
 ) -> Result<Merge, AppendError> {
+    let keyed = &part.keyed;
     let codec = keyed.table.newest();
     let split = |row| {
         let mut fields = Vec::new();
         codec.split(row, &mut fields).map(|()| fields).map_err(AppendError::internal)
     };
-    let (stored, fields) = (stored.map(split).transpose()?, split(given)?);
-    let targets = keyed.targets.as_deref();
-    let change = match delete {
+    let (stored, fields) = (stored.map(split).transpose()?, split(part.rows.get(row))?);
+    let targets = keyed.targets.of(row);
+    let change = match keyed.is_delete(row) {
         true => Change::Delete { targets },
         false => Change::Upsert { fields: &fields, targets },
     };

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use wadi_model::table::ColumnSpec;
-use wadi_model::types::parse_columns;
+use wadi_model::types::parse_table;
 use wadi_model::{ErrorKind, Table, TableId, TableName, TableSpec};
 
 use super::ddl::ddl;
@@ -21,7 +21,8 @@ use crate::{infer, output};
 pub(crate) struct CreateArgs {
     /// database.table
     table: TableName,
-    /// The columns: `id bigint not null, name string, tags array<string>`.
+    /// The columns: `id bigint not null, name string, tags array<string>`; the primary key may stand at their end:
+    /// `…, primary key (id)`.
     #[arg(long, env = "WADI_COLUMNS", required_unless_present = "like", conflicts_with = "like")]
     columns: Option<String>,
     /// Take the columns from a file: declared in Parquet and Arrow, inferred from the first rows of CSV and NDJSON.
@@ -36,6 +37,9 @@ pub(crate) struct CreateArgs {
     /// Columns whose hash chooses the bucket [default: the primary key without partition columns].
     #[arg(long, env = "WADI_BUCKET_KEY", value_delimiter = ',')]
     bucket_key: Vec<String>,
+    /// The column whose values the server hands out, in a primary-key table.
+    #[arg(long, env = "WADI_AUTO_INCREMENT", value_name = "COLUMN")]
+    auto_increment: Option<String>,
     /// Number of buckets, of the table or of each partition [default: 1].
     #[arg(long, env = "WADI_BUCKETS")]
     buckets: Option<u32>,
@@ -70,9 +74,14 @@ pub(super) async fn run(args: CreateArgs, context: &Context) -> Result<(), Failu
 }
 
 fn spec(args: &CreateArgs) -> Result<TableSpec, Failure> {
+    let mut primary_key = args.primary_key.clone();
     let columns = match (&args.columns, &args.like) {
         (Some(text), _) => {
-            let columns = parse_columns(text).map_err(|e| Failure::usage(e.to_string()))?;
+            let (columns, key) = parse_table(text).map_err(|e| Failure::usage(e.to_string()))?;
+            if !key.is_empty() && !primary_key.is_empty() {
+                return Err(Failure::usage("the primary key stands in --columns and in --primary-key"));
+            }
+            primary_key.extend(key);
             columns.iter().map(|(name, t)| ColumnSpec::of(name, &t.data_type, t.nullable)).collect()
         }
         (None, Some(path)) => infer::columns(path, FileFormat::of(path, args.format)?)?,
@@ -81,10 +90,11 @@ fn spec(args: &CreateArgs) -> Result<TableSpec, Failure> {
     Ok(TableSpec {
         name: args.table.table().to_owned(),
         columns,
-        primary_key: args.primary_key.clone(),
+        primary_key,
         bucket_key: args.bucket_key.clone(),
         buckets: args.buckets,
         partition_by: args.partition_by.clone(),
+        auto_increment: args.auto_increment.iter().cloned().collect(),
         properties: args.property.iter().cloned().collect::<BTreeMap<_, _>>(),
         comment: args.comment.clone(),
         ..TableSpec::default()
@@ -92,7 +102,7 @@ fn spec(args: &CreateArgs) -> Result<TableSpec, Failure> {
 }
 
 /// Reads `name=value`.
-pub(super) fn property(text: &str) -> Result<(String, String), String> {
+pub(in crate::commands) fn property(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((name, value)) if !name.trim().is_empty() => Ok((name.trim().to_owned(), value.to_owned())),
         _ => Err("write it as name=value".to_owned()),

@@ -23,6 +23,9 @@ pub(super) fn ddl(database: &DatabaseName, spec: &TableSpec) -> String {
     if let Some(buckets) = spec.buckets {
         options.push(("bucket.num", buckets.to_string()));
     }
+    if !spec.auto_increment.is_empty() {
+        options.push(("auto-increment.fields", spec.auto_increment.join(",")));
+    }
     options.extend(spec.properties.iter().map(|(k, v)| (k.as_str(), v.clone())));
     if !options.is_empty() {
         let options = options.iter().map(|(k, v)| format!("{} = {}", literal(k), literal(v)));

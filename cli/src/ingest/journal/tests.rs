@@ -13,6 +13,7 @@ fn origin() -> Origin {
         piece_bytes: 10,
         compression: "zstd".into(),
         on_error: OnError::Fail,
+        intent: "append".into(),
         again: 0,
     }
 }

@@ -77,6 +77,7 @@ fn sender(client: Client, stop: watch::Receiver<bool>) -> Sender {
     Sender {
         client,
         table: "a.b".parse().unwrap(),
+        intent: Intent::Append,
         producer: "p".into(),
         on_error: OnError::Fail,
         compression: ArrowCompression::Zstd,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use arrow::array::{ArrayRef, Int32Array, StringArray};
+use arrow::array::{ArrayRef, Int32Array, StringArray, UInt16Array};
 use arrow::buffer::BooleanBuffer;
 use arrow::datatypes::Int32Type;
 use proptest::prelude::*;
@@ -18,6 +18,32 @@ use crate::keyed::KeyedTable;
 /// A row of the test table: `k bigint, v string, n int`.
 type Value = (Option<String>, Option<i32>);
 type State = BTreeMap<i64, Value>;
+
+/// What a row of a part does.
+#[derive(Clone, Copy, Debug)]
+enum Does {
+    Upsert,
+    UpdateN,
+    UpdateV,
+    Delete,
+    EmptyN,
+}
+
+impl Does {
+    fn to(self, map: &mut State, key: i64, n: i32) {
+        match self {
+            Does::Upsert => drop(map.insert(key, value("m", n))),
+            Does::UpdateN => map.entry(key).or_default().1 = Some(n),
+            Does::UpdateV => map.entry(key).or_default().0 = Some("m".into()),
+            Does::Delete => drop(map.remove(&key)),
+            Does::EmptyN => match map.get_mut(&key) {
+                Some((None, _)) => drop(map.remove(&key)),
+                Some(row) => row.1 = None,
+                None => {}
+            },
+        }
+    }
+}
 
 struct Keyed {
     world: World,
@@ -63,7 +89,7 @@ impl Keyed {
                 table: self.table.clone(),
                 columns: Some(columns.into()),
                 deletes: deletes.map(BooleanBuffer::from),
-                targets: None,
+                targets: Targets::default(),
             }),
         }
     }
@@ -81,7 +107,26 @@ impl Keyed {
         let n = Int32Array::from_iter_values(rows.iter().map(|r| r.1));
         let mut part = self.part(vec![0, 2], vec![Arc::new(k), Arc::new(n)], None);
         let targets = TargetColumns::new(self.table.table(), ["k", "n"], Verb::Upsert).unwrap();
-        part.keyed.as_mut().unwrap().targets = Some(Arc::new(targets));
+        part.keyed.as_mut().unwrap().targets = targets.into();
+        part
+    }
+
+    /// A part whose rows each touch columns of their own.
+    fn mixed(&self, rows: &[(i64, i32, Does)]) -> Part {
+        let k = Int64Array::from_iter_values(rows.iter().map(|r| r.0));
+        let v = StringArray::from_iter_values(rows.iter().map(|_| "m"));
+        let n = Int32Array::from_iter_values(rows.iter().map(|r| r.1));
+        let deletes = rows.iter().map(|r| matches!(r.2, Does::Delete | Does::EmptyN)).collect();
+        let mut part = self.part(vec![0, 1, 2], vec![Arc::new(k), Arc::new(v), Arc::new(n)], Some(deletes));
+        let set = |names: &[&str], verb| {
+            let names = names.iter().copied();
+            Some(Arc::new(TargetColumns::new(self.table.table(), names, verb).unwrap()))
+        };
+        let (upsert, delete) = (Verb::Upsert, Verb::Delete);
+        let sets =
+            vec![None, set(&["k", "n"], upsert), set(&["k", "v"], upsert), None, set(&["k", "n"], delete)];
+        let of_rows = UInt16Array::from_iter_values(rows.iter().map(|r| r.2 as u16));
+        part.keyed.as_mut().unwrap().targets = Targets::by_row(sets, of_rows).unwrap();
         part
     }
 
@@ -173,6 +218,19 @@ fn fold(log: &[(String, i64, Value)]) -> State {
             "+U" => assert!(state.insert(*key, value.clone()).is_some(), "+U of a row that is not there"),
             "-D" => assert_eq!(state.remove(key).as_ref(), Some(value), "-D is the row before"),
             other => panic!("{other} is no change type"),
+        }
+    }
+    state
+}
+
+/// The state that a changelog without the rows before says (K1).
+fn fold_of_wal(log: &[(String, i64, Value)]) -> State {
+    let mut state = State::new();
+    for (change, key, value) in log {
+        match change.as_str() {
+            "+I" | "+U" => drop(state.insert(*key, value.clone())),
+            "-D" => assert_eq!(state.remove(key).as_ref(), Some(value), "-D is the row before"),
+            other => panic!("{other} is not in it"),
         }
     }
     state
@@ -281,6 +339,15 @@ async fn the_wal_image_leaves_the_row_before_out() {
     assert!(keyed.state(&shard).await.is_empty());
 }
 
+#[test]
+fn a_row_without_a_set_of_columns_is_refused() {
+    let by_row = |sets: usize, of_rows: Vec<Option<u16>>| Targets::by_row(vec![None; sets], of_rows.into());
+    assert!(by_row(2, vec![Some(0), Some(1)]).is_some());
+    assert!(by_row(2, vec![Some(0), Some(2)]).is_none());
+    assert!(by_row(2, vec![None]).is_none());
+    assert!(by_row(0, Vec::new()).is_none());
+}
+
 #[tokio::test]
 async fn a_small_cache_changes_nothing() {
     let keyed = Keyed::on(World::with(|settings| settings.row_cache_bytes = 0), &[]);
@@ -300,12 +367,20 @@ enum Step {
     Delete(Vec<i64>),
     /// Several parts at once, which meet in one object.
     Together(Vec<(i64, i32)>),
+    /// Rows of one part that touch different columns.
+    Mixed(Vec<(i64, i32, Does)>),
     Takeover,
 }
 
 fn step() -> impl Strategy<Value = Step> {
     let rows = || proptest::collection::vec((0..12i64, any::<i32>()), 1..6);
+    let does = prop_oneof![
+        2 => Just(Does::Upsert), 1 => Just(Does::UpdateN), 1 => Just(Does::UpdateV), 1 => Just(Does::Delete),
+        1 => Just(Does::EmptyN)
+    ];
+    let mixed = proptest::collection::vec((0..6i64, any::<i32>(), does), 1..12);
     prop_oneof![
+        3 => mixed.prop_map(Step::Mixed),
         3 => rows().prop_map(Step::Upsert),
         3 => rows().prop_map(Step::UpdateN),
         2 => proptest::collection::vec(0..12i64, 1..5).prop_map(Step::Delete),
@@ -319,10 +394,10 @@ proptest! {
 
     /// A shard, through takeovers and with caches of any size, does what a map does (K1 to K4).
     #[test]
-    fn a_shard_is_a_map(steps in proptest::collection::vec(step(), 1..25), cache in prop_oneof![Just(0usize), Just(2_000), Just(1 << 20)]) {
+    fn a_shard_is_a_map(steps in proptest::collection::vec(step(), 1..25), cache in prop_oneof![Just(0usize), Just(2_000), Just(1 << 20)], wal in any::<bool>()) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
         runtime.block_on(async move {
-            let keyed = Keyed::on(World::with(|settings| settings.row_cache_bytes = cache), &[]);
+            let keyed = Keyed::on(World::with(|settings| settings.row_cache_bytes = cache), &[("table.changelog.image", if wal { "wal" } else { "full" })]);
             let mut shard = keyed.world.open().await;
             let mut map = State::new();
             for step in steps {
@@ -351,6 +426,10 @@ proptest! {
                         order.sort_by_key(|(offset, _)| *offset);
                         map.extend(order.into_iter().map(|(_, (k, n))| (*k, value("t", *n))));
                     }
+                    Step::Mixed(rows) => {
+                        shard.append(keyed.mixed(&rows)).await.unwrap();
+                        rows.into_iter().for_each(|(k, n, does)| does.to(&mut map, k, n));
+                    }
                     Step::Takeover => shard = keyed.world.open().await,
                 }
                 let keys: Vec<i64> = (0..12).collect();
@@ -358,7 +437,9 @@ proptest! {
                 assert_eq!(keyed.lookup(&shard, &keys).await, expected);
             }
             assert_eq!(keyed.state(&shard).await, map);
-            assert_eq!(fold(&keyed.changelog(&shard).await), map);
+            let log = keyed.changelog(&shard).await;
+            let folded = if wal { fold_of_wal(&log) } else { fold(&log) };
+            assert_eq!(folded, map);
         });
     }
 }

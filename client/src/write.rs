@@ -1,4 +1,4 @@
-//! Appending rows to log tables.
+//! Writing: appends to log tables, upserts and deletes of primary-key tables.
 
 use arrow::array::RecordBatch;
 use http::{HeaderName, HeaderValue, Method};
@@ -9,6 +9,7 @@ use wadi_model::reject::RowError;
 use crate::body::Body;
 use crate::client::{Call, Client, table_path};
 use crate::error::ClientError;
+use crate::read::column_list;
 use crate::retry::Repeat;
 
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
@@ -99,15 +100,62 @@ impl OnError {
 }
 
 impl Client {
-    /// Appends the rows of a body. Returns when they are durable.
+    /// Appends the rows of a body to a log table. Returns when they are durable.
     pub async fn append(
         &self,
         table: &TableName,
         body: Body,
         options: &WriteOptions,
     ) -> Result<WriteAnswer, ClientError> {
-        let mut call =
-            Call::new(Method::POST, format!("{}/append", table_path(table)), Repeat::Safe).body(body);
+        self.write("append", table, &[], body, options).await
+    }
+
+    /// Appends a batch as Arrow. Encoding costs CPU in this task: of large batches make the [`Body`] elsewhere.
+    pub async fn append_batch(
+        &self,
+        table: &TableName,
+        batch: &RecordBatch,
+        options: &WriteOptions,
+    ) -> Result<WriteAnswer, ClientError> {
+        let body = Body::arrow(std::slice::from_ref(batch), self.options().compression)?;
+        self.append(table, body, options).await
+    }
+
+    /// Inserts or updates rows of a primary-key table; with `columns` a partial update, which touches these alone.
+    /// Returns when they are durable.
+    pub async fn upsert(
+        &self,
+        table: &TableName,
+        columns: &[String],
+        body: Body,
+        options: &WriteOptions,
+    ) -> Result<WriteAnswer, ClientError> {
+        self.write("upsert", table, columns, body, options).await
+    }
+
+    /// Deletes rows of a primary-key table by their keys; with `columns` these become null, and a row goes when nothing
+    /// but its key is left. Returns when that is durable.
+    pub async fn delete(
+        &self,
+        table: &TableName,
+        columns: &[String],
+        body: Body,
+        options: &WriteOptions,
+    ) -> Result<WriteAnswer, ClientError> {
+        self.write("delete", table, columns, body, options).await
+    }
+
+    async fn write(
+        &self,
+        verb: &str,
+        table: &TableName,
+        columns: &[String],
+        body: Body,
+        options: &WriteOptions,
+    ) -> Result<WriteAnswer, ClientError> {
+        let path = format!("{}/{verb}", table_path(table));
+        let mut call = Call::new(Method::POST, path, Repeat::Safe).body(body);
+        call = call.query_some("columns", column_list(columns));
         if options.on_error != OnError::Fail {
             call = call.query("on_error", options.on_error.as_str());
         }
@@ -129,17 +177,6 @@ impl Client {
         let mut written: WriteAnswer = answer.json()?;
         written.attempts = answer.attempts;
         Ok(written)
-    }
-
-    /// Appends a batch as Arrow. Encoding costs CPU in this task: of large batches make the [`Body`] elsewhere.
-    pub async fn append_batch(
-        &self,
-        table: &TableName,
-        batch: &RecordBatch,
-        options: &WriteOptions,
-    ) -> Result<WriteAnswer, ClientError> {
-        let body = Body::arrow(std::slice::from_ref(batch), self.options().compression)?;
-        self.append(table, body, options).await
     }
 }
 
