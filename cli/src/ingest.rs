@@ -2,8 +2,8 @@
 //!
 //! A file is cut into *pieces*, always in the same places for the same file and piece size. Piece `n` is sent as
 //! request `n` of a producer whose id is made of the table, the file and the piece size, so the server knows a piece
-//! that it has seen. The journal notes what was acked; a later run skips that. What was sent and not noted is sent
-//! again, and the server answers what it did the first time.
+//! that it has seen. The journal notes what was acked; a later run skips that, after it has seen that the piece is still
+//! the same. What was sent and not noted is sent again, and the server answers what it did the first time.
 //!
 //! Pieces are sent several at a time, in a window: piece `n` starts only when piece `n - concurrency` is acked. So all
 //! pieces in doubt lie within the 64 requests that a bucket remembers, and a piece that is "too old" to the server is
@@ -16,6 +16,7 @@
 //! `journal` keeps the state; `send` does the work for one file; `progress` shows it.
 
 pub(crate) mod batches;
+pub(crate) mod fingerprint;
 pub(crate) mod journal;
 pub(crate) mod piece;
 pub(crate) mod progress;

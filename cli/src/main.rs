@@ -3,8 +3,8 @@
 //! * `commands/` has one file for each command; `args` is the whole command line.
 //! * Everything but `dev` and `gateway` is a client of the HTTP API and holds no state, but for the journal of
 //!   `ingest`, which lets an interrupted run continue.
-//! * Results go to stdout (tables for people, JSON with `--json`), all else to stderr. Exit codes: 0 done, 1 failed,
-//!   2 the command line or the configuration is wrong.
+//! * Results go to stdout (tables for people, JSON with `--json`), all else to stderr, errors too: with `--json` each as
+//!   one JSON document. Exit codes: 0 done, 1 failed, 2 the command line or the configuration is wrong.
 
 mod args;
 mod bench;
@@ -36,7 +36,13 @@ use crate::failure::Failure;
 static ALLOCATOR: MiMalloc = MiMalloc;
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        // Help and version are no errors; and what is wrong with a command line is told in JSON if it asks for that.
+        Err(error) if !error.use_stderr() || !args::asks_for_json() => error.exit(),
+        Err(error) => return Failure::usage(error.render().to_string().trim_end()).report(true),
+    };
+    let json = cli.global.json;
     let done = runtime().and_then(|runtime| {
         let done = runtime.block_on(commands::run(cli));
         // A thread that waits for standard input must not hold up the end.
@@ -45,7 +51,7 @@ fn main() -> ExitCode {
     });
     match done {
         Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => failure.report(),
+        Err(failure) => failure.report(json),
     }
 }
 

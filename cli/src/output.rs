@@ -47,13 +47,17 @@ pub(crate) fn cell(value: &Value) -> String {
     }
 }
 
-/// Whatever the server tells as an object: scalars as facts, lists of objects as tables.
+/// Whatever the server tells as an object: scalars as facts, objects as parts, lists of objects as tables.
 pub(crate) fn document(value: &Value) -> String {
     let Value::Object(object) = value else { return cell(value) };
     let is_table = |v: &Value| v.as_array().is_some_and(|a| a.iter().any(Value::is_object));
+    let is_scalar = |v: &Value| !v.is_null() && !v.is_object() && !is_table(v);
     let scalars: Vec<_> =
-        object.iter().filter(|(_, v)| !is_table(v)).map(|(name, v)| (name.as_str(), cell(v))).collect();
+        object.iter().filter(|(_, v)| is_scalar(v)).map(|(name, v)| (name.as_str(), cell(v))).collect();
     let mut parts = vec![facts(&scalars)];
+    for (name, inner) in object.iter().filter(|(_, v)| v.is_object()) {
+        parts.push(format!("{name}\n{}", document(inner)));
+    }
     for (name, list) in object.iter().filter(|(_, v)| is_table(v)) {
         parts.push(format!("{name}\n{}", objects(list.as_array().map(Vec::as_slice).unwrap_or_default())));
     }
@@ -85,11 +89,12 @@ mod tests {
     #[test]
     fn whatever_the_server_tells_is_shown() {
         let shown = document(&json!({
-            "version": "1", "live": ["a", "b"],
+            "version": "1", "live": ["a", "b"], "nothing": null, "store": {"since": "noon"},
             "shards": [{"shard": 0, "owner": "g1"}, {"shard": 1, "state": "opening"}]
         }));
-        for part in ["version  1", "live     a, b", "shards\n", "g1", "opening"] {
+        for part in ["version  1", "live     a, b", "store\nsince  noon", "shards\n", "g1", "opening"] {
             assert!(shown.contains(part), "{part:?} is missing in\n{shown}");
         }
+        assert!(!shown.contains("nothing"), "{shown}");
     }
 }

@@ -3,6 +3,7 @@
 use std::io::Write;
 
 use arrow::array::RecordBatch;
+use arrow::datatypes::Schema;
 use clap::ValueEnum;
 use comfy_table::Table;
 use serde_json::{Map, Value};
@@ -27,12 +28,14 @@ pub(crate) struct RowPrinter<W> {
     format: RowFormat,
     out: W,
     table: Option<Table>,
+    /// Whether a header is out.
+    begun: bool,
     rows: u64,
 }
 
 impl<W: Write> RowPrinter<W> {
     pub(crate) fn new(format: RowFormat, out: W) -> RowPrinter<W> {
-        RowPrinter { format, out, table: None, rows: 0 }
+        RowPrinter { format, out, table: None, begun: false, rows: 0 }
     }
 
     /// Rows printed so far.
@@ -50,8 +53,21 @@ impl<W: Write> RowPrinter<W> {
         Ok(())
     }
 
-    /// Prints what was collected, and flushes.
-    pub(crate) fn finish(&mut self) -> Result<(), Failure> {
+    /// Prints what was collected, and flushes. Without any batch, `schema` still tells the columns.
+    pub(crate) fn finish(&mut self, schema: Option<&Schema>) -> Result<(), Failure> {
+        if let (Some(schema), 0) = (schema, self.rows) {
+            match self.format {
+                RowFormat::Table if self.table.is_none() => {
+                    self.table = Some(output::table(schema.fields().iter().map(|f| f.name())));
+                }
+                RowFormat::Csv if !self.begun => {
+                    let mut out = Vec::new();
+                    csv_header(schema, &mut out);
+                    self.out.write_all(&out).map_err(|e| Failure::output(&e))?;
+                }
+                _ => {}
+            }
+        }
         if let Some(table) = self.table.take() {
             writeln!(self.out, "{table}").map_err(|e| Failure::output(&e))?;
         }
@@ -73,7 +89,7 @@ impl<W: Write> RowPrinter<W> {
 
     fn csv(&mut self, batch: &RecordBatch) -> Result<(), Failure> {
         let mut out = Vec::new();
-        if self.rows == 0 {
+        if !std::mem::replace(&mut self.begun, true) {
             csv_header(batch.schema_ref(), &mut out);
         }
         spelled(csv_rows(batch, &mut out))?;
@@ -97,6 +113,7 @@ mod tests {
     use std::sync::Arc;
 
     use arrow::array::{ArrayRef, BinaryArray, Int64Array, StringArray, TimestampMillisecondArray};
+    use arrow::datatypes::{DataType, Field};
 
     use super::*;
 
@@ -108,7 +125,7 @@ mod tests {
         let mut printer = RowPrinter::new(format, &mut out);
         printer.print(&batch).unwrap();
         printer.print(&batch.slice(1, 1)).unwrap();
-        printer.finish().unwrap();
+        printer.finish(None).unwrap();
         assert_eq!(printer.rows(), 3);
         String::from_utf8(out).unwrap()
     }
@@ -116,6 +133,20 @@ mod tests {
     #[test]
     fn csv_has_one_header() {
         assert_eq!(printed(RowFormat::Csv), "id,name\n1,\"a,b\"\n2,\n2,\n");
+    }
+
+    #[test]
+    fn without_rows_the_columns_are_still_told() {
+        let schema =
+            Schema::new(vec![Field::new("id", DataType::Int64, true), Field::new("b", DataType::Utf8, true)]);
+        let printed = |format| {
+            let mut out = Vec::new();
+            RowPrinter::new(format, &mut out).finish(Some(&schema)).unwrap();
+            String::from_utf8(out).unwrap()
+        };
+        assert_eq!(printed(RowFormat::Csv), "id,b\n");
+        assert_eq!(printed(RowFormat::Ndjson), "");
+        assert!(printed(RowFormat::Table).contains("id"));
     }
 
     #[test]
@@ -140,7 +171,7 @@ mod tests {
             let mut out = Vec::new();
             let mut printer = RowPrinter::new(format, &mut out);
             printer.print(&batch).unwrap();
-            printer.finish().unwrap();
+            printer.finish(None).unwrap();
             let shown = String::from_utf8(out).unwrap();
             assert!(shown.contains("1970-01-01T00:00:00.000Z") && shown.contains("AP8="), "{shown}");
         }

@@ -1,10 +1,12 @@
 //! The one place where the command line starts a server.
 
+use std::path::Path;
 use std::time::Duration;
 
 use tokio::signal::unix::{SignalKind, signal};
 use wadi_gateway::config::{GatewayConfig, Limits, MetaConfig};
 use wadi_gateway::{StartError, start};
+use wadi_meta::etcd::EtcdTls;
 use wadi_store::Settings;
 use wadi_store::objects::S3Options;
 
@@ -46,6 +48,11 @@ pub(crate) fn gateway_config(config: ServerConfig) -> Result<GatewayConfig, Fail
     let object_store = config.object_store_url()?;
     let defaults = if object_store.starts_with("file://") { Settings::local() } else { Settings::default() };
     let linger = config.linger.unwrap_or(defaults.linger);
+    let identity = match (&config.etcd_cert, &config.etcd_key) {
+        (Some(certificate), Some(key)) => Some((pem(certificate)?, pem(key)?)),
+        _ => None,
+    };
+    let tls = EtcdTls { ca: config.etcd_ca.as_deref().map(pem).transpose()?, identity };
     let settings = Settings {
         linger,
         linger_small: defaults.linger_small.max(linger),
@@ -68,7 +75,7 @@ pub(crate) fn gateway_config(config: ServerConfig) -> Result<GatewayConfig, Fail
         },
         meta: match config.meta {
             Meta::Embedded => MetaConfig::Embedded,
-            Meta::Etcd => MetaConfig::Etcd { endpoints: config.etcd_endpoints },
+            Meta::Etcd => MetaConfig::Etcd { endpoints: config.etcd_endpoints, tls },
         },
         shards: config.shards,
         settings,
@@ -77,6 +84,10 @@ pub(crate) fn gateway_config(config: ServerConfig) -> Result<GatewayConfig, Fail
         auto_partition_interval: config.auto_partition_check_interval,
         address_file: config.address_file,
     })
+}
+
+fn pem(path: &Path) -> Result<Vec<u8>, Failure> {
+    std::fs::read(path).map_err(|e| Failure::usage(format!("{} cannot be read: {e}", path.display())))
 }
 
 fn explain(error: StartError) -> Failure {

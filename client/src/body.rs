@@ -16,6 +16,8 @@ pub mod content_type {
     pub const JSON: &str = "application/json";
     /// With a header.
     pub const CSV: &str = "text/csv";
+    /// Server-sent events.
+    pub const EVENTS: &str = "text/event-stream";
     /// A Parquet file.
     pub const PARQUET: &str = "application/vnd.apache.parquet";
 }

@@ -28,6 +28,8 @@ pub struct Problem {
     pub side_effects: Option<String>,
     /// The rows that are at fault, the first of them.
     pub errors: Vec<RowError>,
+    /// How many rows are.
+    pub errors_total: Option<u64>,
 }
 
 impl Problem {
@@ -114,6 +116,9 @@ pub enum ClientError {
         /// How long the attempt waited.
         after: Duration,
     },
+    /// The server ended a stream that was to go on.
+    #[error("the server has ended the stream")]
+    Ended,
     /// The answer is not what the API promises.
     #[error("the server's answer cannot be read: {why}")]
     BadAnswer {
@@ -149,7 +154,7 @@ impl ClientError {
                 ErrorKind::Invalid
             }
             ClientError::Problem(problem) => problem.kind(),
-            ClientError::Unreachable { .. } => ErrorKind::Unavailable,
+            ClientError::Unreachable { .. } | ClientError::Ended => ErrorKind::Unavailable,
             ClientError::Broken { .. } | ClientError::TimedOut { .. } => ErrorKind::OutcomeUnknown,
             ClientError::BadAnswer { .. } => ErrorKind::Internal,
             ClientError::GaveUp { source, .. } => source.kind(),

@@ -27,7 +27,7 @@ pub use lookup::LookupAnswer;
 pub use options::ClientOptions;
 pub use partitions::{NewPartition, PartitionDescription};
 pub use read::{BucketOffset, LogAnswer, LogQuery, ScanQuery};
-pub use tail::{LineStream, TailQuery};
+pub use tail::{Follow, TailGroup, TailQuery};
 pub use write::{OnError, WriteAnswer, WriteKey, WriteOptions, WrittenRange};
 
 mod admin;

@@ -319,10 +319,7 @@ async fn a_log_answer_without_its_headers_is_told() {
 
 #[tokio::test]
 async fn scan_and_tail_give_what_the_server_streams() {
-    let answers = |_: usize, seen: &Seen| match header(seen, "accept") {
-        content_type::NDJSON => "{\"id\":1}\n\n{\"id\":2}\n".into_response(),
-        _ => arrow_answer(&[batch()]),
-    };
+    let answers = |_: usize, _: &Seen| arrow_answer(&[batch()]);
     let (_, seen) = against(answers, options(), async |client| {
         let query = ScanQuery { limit: Some(5), ..ScanQuery::default() };
         let scanned: Vec<_> =
@@ -331,12 +328,80 @@ async fn scan_and_tail_give_what_the_server_streams() {
         let query = TailQuery { from: Some("earliest".into()), ..TailQuery::default() };
         let tailed: Vec<_> = client.tail(&table(), &query).await.unwrap().map(Result::unwrap).collect().await;
         assert_eq!(tailed, [batch()]);
-        let lines: Vec<_> =
-            client.tail_lines(&table(), &query).await.unwrap().map(Result::unwrap).collect().await;
-        assert_eq!(lines, ["{\"id\":1}", "{\"id\":2}"]);
     })
     .await;
     assert!(seen[0].call.ends_with("/scan?limit=5") && seen[1].call.ends_with("/tail?from=earliest"));
+}
+
+fn cursor(n: u32) -> String {
+    format!("event: cursor\nid: c{n}\ndata:\n\n")
+}
+
+/// Each connection brings one group and ends in the middle of the next, in the middle of a row, or between two.
+#[tokio::test]
+async fn a_followed_table_goes_on_from_its_cursor() {
+    let answers = |n: usize, seen: &Seen| match n {
+        0 => [&cursor(0), ": alive\n\ndata: {\"id\":1}\n\n", &cursor(1), "data: {\"id\":2}\n\n"]
+            .concat()
+            .into_response(),
+        1 => [&cursor(1), "data: {\"id\":3}\n\ndata: {\"id\":2}\n\n", &cursor(3), "data: {\"id\":4"]
+            .concat()
+            .into_response(),
+        2 => problem(503, "draining", true, "none"),
+        3 => cursor(3).into_response(),
+        _ => {
+            assert!(seen.call.contains("limit=1"), "{}", seen.call);
+            [&cursor(3), "data: {\"id\":4}\n\n", &cursor(4)].concat().into_response()
+        }
+    };
+    let (_, seen) = against(answers, options(), async |client| {
+        let query = TailQuery { from: Some("latest".into()), limit: Some(4), ..TailQuery::default() };
+        let mut follow = client.follow(&table(), query).await.unwrap();
+        let (mut rows, mut cursors) = (Vec::new(), Vec::new());
+        while let Some(group) = follow.next().await.unwrap() {
+            rows.extend(group.rows);
+            cursors.push(group.cursor);
+        }
+        let want = ["{\"id\":1}", "{\"id\":3}", "{\"id\":2}", "{\"id\":4}"];
+        assert_eq!(rows, want.map(|row| Bytes::from_static(row.as_bytes())));
+        assert_eq!(cursors, ["c0", "c1", "c1", "c3", "c3", "c3", "c4"]);
+        assert_eq!(follow.lost(), 3);
+    })
+    .await;
+    let from: Vec<_> =
+        seen.iter().map(|s| s.call.split_once("from=").unwrap().1.split('&').next().unwrap()).collect();
+    assert_eq!(from, ["latest", "c1", "c3", "c3", "c3"]);
+}
+
+#[tokio::test]
+async fn a_followed_table_that_is_gone_ends_the_following() {
+    let answers = |n: usize, _: &Seen| match n {
+        0 => cursor(0).into_response(),
+        _ => problem(404, "table_not_found", false, "none"),
+    };
+    against(answers, options(), async |client| {
+        let mut follow = client.follow(&table(), TailQuery::default()).await.unwrap();
+        assert_eq!(follow.next().await.unwrap().unwrap().cursor, "c0");
+        assert_eq!(follow.next().await.unwrap_err().code(), Some("table_not_found"));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn connections_that_never_bring_anything_are_given_up() {
+    let answers = |_: usize, _: &Seen| cursor(0).into_response();
+    let (_, seen) = against(answers, options(), async |client| {
+        let mut follow = client.follow(&table(), TailQuery::default()).await.unwrap();
+        let error = loop {
+            match follow.next().await {
+                Ok(group) => assert!(group.unwrap().rows.is_empty()),
+                Err(error) => break error,
+            }
+        };
+        assert!(matches!(error, ClientError::Ended), "{error}");
+    })
+    .await;
+    assert_eq!(seen.len(), 11);
 }
 
 #[tokio::test]

@@ -6,6 +6,7 @@ pub mod log;
 pub mod lookup;
 pub mod offsets;
 pub mod openapi;
+mod parameters;
 pub mod partitions;
 pub mod scan;
 pub mod status;

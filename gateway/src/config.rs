@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use wadi_meta::etcd::EtcdTls;
 use wadi_store::Settings;
 use wadi_store::objects::S3Options;
 
@@ -16,6 +17,8 @@ pub enum MetaConfig {
     Etcd {
         /// The servers.
         endpoints: Vec<String>,
+        /// How they are known, if they are `https://`.
+        tls: EtcdTls,
     },
 }
 

@@ -27,7 +27,7 @@ pub struct Selection {
     pub columns: Vec<usize>,
     /// System columns, behind the others.
     pub system: Vec<String>,
-    /// Only rows that match.
+    /// Only rows that match. Of the log it may ask for system columns too.
     pub filter: Option<Arc<Predicate>>,
     /// The schema of the answer.
     pub schema: SchemaRef,
@@ -37,7 +37,7 @@ impl Selection {
     /// Reads `columns` and `filter` of a read of a table's rows as they are now. Of a primary-key table they are not rows
     /// of the log, so there are no system columns.
     pub fn of_rows(parameters: &mut Parameters, table: &Table) -> Result<Selection, Problem> {
-        let selection = Selection::of(parameters, table, false)?;
+        let selection = Selection::of(parameters, table, !table.has_primary_key(), false)?;
         match selection.system.first().filter(|_| table.has_primary_key()) {
             Some(name) => {
                 let detail =
@@ -60,10 +60,15 @@ impl Selection {
 
     /// Reads `columns` and `filter` of a read of the log. Without `columns` a changelog shows its change types too.
     pub fn of_log(parameters: &mut Parameters, table: &Table) -> Result<Selection, Problem> {
-        Selection::of(parameters, table, table.has_primary_key())
+        Selection::of(parameters, table, true, table.has_primary_key())
     }
 
-    fn of(parameters: &mut Parameters, table: &Table, changelog: bool) -> Result<Selection, Problem> {
+    fn of(
+        parameters: &mut Parameters,
+        table: &Table,
+        rows_of_log: bool,
+        changelog: bool,
+    ) -> Result<Selection, Problem> {
         let schema = table.schema();
         let (mut columns, mut system) = (Vec::new(), Vec::new());
         match parameters.text("columns") {
@@ -92,7 +97,10 @@ impl Selection {
         let filter = match parameters.text("filter") {
             None => None,
             Some(text) => {
-                let parsed = Predicate::parse(&text, schema.arrow());
+                let parsed = match rows_of_log {
+                    true => Predicate::parse(&text, &system::beside(schema.arrow())),
+                    false => Predicate::parse(&text, schema.arrow()),
+                };
                 let invalid = |text| Problem::new(ErrorKind::Invalid, "invalid_filter", text);
                 Some(Arc::new(parsed.map_err(|e| invalid(e.to_string()))?))
             }

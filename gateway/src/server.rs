@@ -70,7 +70,7 @@ pub struct Server {
 pub async fn start(config: GatewayConfig) -> Result<Server, StartError> {
     config.settings.validate()?;
     let env = Env::default();
-    let objects = objects::open(&config.object_store, &config.s3)?;
+    let objects = objects::open(&config.object_store, &config.s3, &env)?;
     let (meta, cluster) = open_meta(&config, &objects, &env).await?;
     let listener = TcpListener::bind(config.listen)
         .await
@@ -113,10 +113,11 @@ async fn open_meta(
 ) -> Result<(Arc<dyn MetaStore>, Cluster), StartError> {
     let cluster = Cluster::open(objects.store.as_ref(), &objects.root, config.shards, env);
     match &config.meta {
-        MetaConfig::Etcd { endpoints } => {
+        MetaConfig::Etcd { endpoints, tls } => {
             let cluster = cluster.await?;
             // Clusters may share etcd; their roots may have the same name in different buckets.
             let options = EtcdOptions::new(endpoints.clone(), format!("wadi/{}/", cluster.id));
+            let options = EtcdOptions { tls: tls.clone(), ..options };
             Ok((Arc::new(EtcdStore::connect(options).await?), cluster))
         }
         MetaConfig::Embedded => {
@@ -150,6 +151,7 @@ async fn context(
     Ok(Context {
         local: objects.directory.is_some(),
         objects: objects.store,
+        health: objects.health,
         root: objects.root,
         env,
         cpu: Cpu::pool(config.cpu_threads.max(1))?,

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use etcd_client::{Client, ConnectOptions, GetOptions, KvClient};
+use etcd_client::{Certificate, Client, ConnectOptions, GetOptions, Identity, KvClient, TlsOptions};
 use tokio::time::Instant;
 
 use crate::session::validate_ttl;
@@ -38,20 +38,32 @@ const PING: (Duration, Duration) = (Duration::from_secs(10), Duration::from_secs
 /// Where the etcd cluster is, and which part of it is ours.
 #[derive(Clone)]
 pub struct EtcdOptions {
-    /// URLs of the members, for example `http://10.0.0.1:2379`.
+    /// URLs of the members, all `http://` or all `https://`: `https://10.0.0.1:2379`.
     pub endpoints: Vec<String>,
     /// What all keys start with; a `/` is put at its end.
     pub prefix: String,
     /// Name and password, if etcd asks for them.
     pub user: Option<(String, String)>,
+    /// How members with `https://` are known.
+    pub tls: EtcdTls,
     /// The longest that a request may take.
     pub timeout: Duration,
 }
 
+/// Who is trusted over TLS, and who we are. All in PEM.
+#[derive(Clone, Default)]
+pub struct EtcdTls {
+    /// Certificates of those who sign the members' certificates; the system's if none.
+    pub ca: Option<Vec<u8>>,
+    /// Our certificate and its key, if etcd asks for them.
+    pub identity: Option<(Vec<u8>, Vec<u8>)>,
+}
+
 impl EtcdOptions {
-    /// Without a user, and with a request timeout of 5 s.
+    /// Without a user, with the system's certificates, and with a request timeout of 5 s.
     pub fn new(endpoints: Vec<String>, prefix: impl Into<String>) -> Self {
-        Self { endpoints, prefix: prefix.into(), user: None, timeout: Duration::from_secs(5) }
+        let (user, tls, timeout) = (None, EtcdTls::default(), Duration::from_secs(5));
+        Self { endpoints, prefix: prefix.into(), user, tls, timeout }
     }
 }
 
@@ -62,6 +74,7 @@ impl fmt::Debug for EtcdOptions {
             .field("endpoints", &self.endpoints)
             .field("prefix", &self.prefix)
             .field("user", &self.user.as_ref().map(|(name, _)| name))
+            .field("tls", &self.tls)
             .field("timeout", &self.timeout)
             .finish()
     }
@@ -75,6 +88,27 @@ pub struct EtcdStore {
 impl fmt::Debug for EtcdStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("EtcdStore").field("keys", &self.etcd.keys).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for EtcdTls {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The key is not for logs.
+        let (ca, identity) = (self.ca.is_some(), self.identity.is_some());
+        f.debug_struct("EtcdTls").field("ca", &ca).field("identity", &identity).finish()
+    }
+}
+
+impl EtcdTls {
+    fn config(&self) -> TlsOptions {
+        let config = match &self.ca {
+            Some(ca) => TlsOptions::new().ca_certificate(Certificate::from_pem(ca)),
+            None => TlsOptions::new().with_native_roots(),
+        };
+        match &self.identity {
+            Some((certificate, key)) => config.identity(Identity::from_pem(certificate, key)),
+            None => config,
+        }
     }
 }
 
@@ -93,6 +127,9 @@ impl EtcdStore {
             .with_tcp_keepalive(PING.0);
         if let Some((name, password)) = &options.user {
             connect = connect.with_user(name, password).with_auto_token_refresh(true);
+        }
+        if options.endpoints.iter().any(|e| e.starts_with("https://")) {
+            connect = connect.with_tls(options.tls.config());
         }
         let unreachable = |e: MetaError| {
             MetaError::new(e.kind(), format!("connecting to etcd at {}", options.endpoints.join(", ")))
@@ -138,7 +175,7 @@ impl MetaStore for EtcdStore {
 
     async fn session(&self, ttl: Duration) -> Result<Arc<dyn Session>, MetaError> {
         validate_ttl(ttl)?;
-        Ok(session::EtcdSession::start(Arc::clone(&self.etcd), ttl).await?)
+        Ok(session::start(&self.etcd, ttl).await?)
     }
 
     async fn close(&self) -> Result<(), MetaError> {

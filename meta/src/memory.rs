@@ -16,7 +16,7 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use crate::session::validate_ttl;
+use crate::session::{LeasedSession, validate_ttl};
 use crate::state::{Shared, State};
 use crate::task::{self, Task};
 use crate::txn::validate_key;
@@ -98,7 +98,8 @@ impl MetaStore for MemoryStore {
     async fn session(&self, ttl: Duration) -> Result<Arc<dyn Session>, MetaError> {
         validate_ttl(ttl)?;
         self.server.ready()?;
-        Ok(session::MemorySession::start(&self.server, ttl))
+        let (proof, id) = (Instant::now(), self.server.grant(ttl));
+        Ok(LeasedSession::start(Arc::clone(&self.server), id, ttl, proof))
     }
 
     async fn close(&self) -> Result<(), MetaError> {

@@ -10,6 +10,10 @@ use tokio::time::Instant;
 
 use crate::{MetaError, SessionId};
 
+pub(crate) use leased::{LeaseServer, LeasedSession};
+
+mod leased;
+
 /// Shortest and longest time to live of a session.
 const TTL: std::ops::RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_secs(3600);
 

@@ -25,6 +25,7 @@ pub mod split;
 pub mod suggest;
 pub mod system;
 pub mod table;
+pub mod time;
 pub mod types;
 pub mod varint;
 

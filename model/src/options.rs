@@ -1,8 +1,8 @@
 //! Table options under Fluss's names, typed and checked.
 //!
 //! Options that speak of servers, replicas and local disks mean nothing here; they are accepted and kept, so that
-//! existing DDL carries over. Unknown `table.*` and `fields.*` names are errors; all other names are the user's own
-//! properties.
+//! existing DDL carries over. Unknown `table.*` and `fields.*` names are errors, and so are names that are meant as one of
+//! them; all other names are the user's own properties.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -250,7 +250,10 @@ impl TableOptions {
 /// The option of this name; `None` for a user's own property.
 fn find(name: &str) -> Result<Option<&'static Known>, InvalidOption> {
     if !name.starts_with("table.") {
-        return Ok(None);
+        return match meant(name) {
+            None => Ok(None),
+            nearest => Err(InvalidOption::Unknown { name: name.to_owned(), nearest }),
+        };
     }
     match KNOWN.iter().find(|known| known.name == name) {
         Some(known) => Ok(Some(known)),
@@ -259,6 +262,18 @@ fn find(name: &str) -> Result<Option<&'static Known>, InvalidOption> {
             Err(InvalidOption::Unknown { name: name.to_owned(), nearest })
         }
     }
+}
+
+/// The option that a name outside `table.` is meant as: a slip in that very word, another case, or the word left out.
+fn meant(name: &str) -> Option<&'static str> {
+    let lower = name.to_ascii_lowercase();
+    let names = KNOWN.iter().map(|known| known.name);
+    let slip = |known: &&str| {
+        let (head, tail) = known.split_once('.').unwrap_or_default();
+        let given = lower.split_once('.').unwrap_or_default();
+        lower == tail || given.1 == tail && nearest(given.0, [head]).is_some()
+    };
+    names.into_iter().find(slip)
 }
 
 /// The value in its normal spelling.

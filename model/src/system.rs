@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use arrow::datatypes::{DataType as ArrowType, Field, TimeUnit};
+use arrow::datatypes::{DataType as ArrowType, Field, Schema, TimeUnit};
 
 /// A row's offset in its bucket.
 pub const OFFSET: &str = "_offset";
@@ -17,6 +17,12 @@ pub const PARTITION: &str = "_partition";
 
 /// All system columns, in the order in which they are shown.
 pub const ALL: [&str; 5] = [OFFSET, TIMESTAMP, CHANGE_TYPE, BUCKET, PARTITION];
+
+/// The schema of a table's columns and, behind them, the system columns: what a filter may name.
+pub fn beside(columns: &Schema) -> Schema {
+    let own = columns.fields().iter().map(|f| f.as_ref().clone());
+    Schema::new(own.chain(ALL.iter().filter_map(|name| field(name))).collect::<Vec<_>>())
+}
 
 /// Whether a user's column may not have this name.
 pub fn is_reserved(name: &str) -> bool {

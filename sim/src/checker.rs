@@ -10,15 +10,23 @@
 //! | L3 | no row is there twice; a request that is answered twice gets the same offsets |
 //! | L4 | offsets are dense, hold one row each, and all reads at all times agree; a row is what was sent |
 //! | L5 | the rows of a request are all there or none is, side by side and in order |
+//! | K1 | what lookups and scans see is the fold of the changelog up to one offset of their time (see [`keyed`]) |
+//! | K2 | `-U` and `-D` show the row before, `+I` a key that was absent, `+U` one that was there |
 //! | F1 | an ack came before the deadline of its session, and names the offsets where the rows are |
-//! | K3 | a read that began after an ack reaches it (where sessions never end early) |
+//! | K3 | a read that began after an ack reaches it (where sessions end early, one a lease's time after it) |
+//! | K4 | a partial update touches its columns only |
 //! | V1 | after healing every bucket takes rows within the time allowed |
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
+use tokio::time::Instant;
 use wadi_model::Bucket;
 
 use crate::trace::Trace;
+use keyed::{Logged, Look, Op, Rules};
+
+pub mod keyed;
 
 /// Row ids of one request begin at its number times this, so that is the most rows it may have.
 pub const MOST_ROWS: u64 = 1 << 12;
@@ -47,8 +55,8 @@ pub struct Violation {
 enum Fate {
     /// Sent or about to be; it may be written or not.
     Open,
-    /// Acked with this first offset.
-    Acked(u64),
+    /// Acked with this first offset and so many rows.
+    Acked { base: u64, rows: u64 },
     /// Definitely not written.
     Failed,
 }
@@ -58,6 +66,17 @@ struct Request {
     bucket: Bucket,
     rows: u64,
     fate: Fate,
+    /// What its rows do, of a primary-key table.
+    ops: Option<Vec<Op>>,
+}
+
+/// A row as a log read gave it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Entry {
+    /// The row of this id, of a log table.
+    Row(i64),
+    /// A row of a changelog.
+    Change(Logged),
 }
 
 /// What was seen in one run.
@@ -66,11 +85,14 @@ pub struct Checker {
     trace: Trace,
     requests: Vec<Request>,
     /// The row at each offset, as reads saw it.
-    logs: BTreeMap<Bucket, BTreeMap<u64, i64>>,
+    logs: BTreeMap<Bucket, BTreeMap<u64, Entry>>,
     /// Where each row was seen.
     places: BTreeMap<i64, (Bucket, u64)>,
-    /// The end of what is acked.
-    acked_ends: BTreeMap<Bucket, u64>,
+    /// The end of what is acked, and since when, oldest first.
+    acked_ends: BTreeMap<Bucket, Vec<(Instant, u64)>>,
+    /// The buckets of primary-key tables.
+    rules: BTreeMap<Bucket, Rules>,
+    looks: BTreeMap<Bucket, Vec<Look>>,
     violations: Vec<Violation>,
     /// Acks, answers `again`, rows acked, rows read.
     pub counts: Counts,
@@ -89,6 +111,8 @@ pub struct Counts {
     pub failed: u64,
     /// Rows read, repeats included.
     pub read: u64,
+    /// Rows looked up by key, and scans of rows.
+    pub looks: u64,
 }
 
 impl Checker {
@@ -100,6 +124,8 @@ impl Checker {
             logs: BTreeMap::new(),
             places: BTreeMap::new(),
             acked_ends: BTreeMap::new(),
+            rules: BTreeMap::new(),
+            looks: BTreeMap::new(),
             violations: Vec::new(),
             counts: Counts::default(),
         }
@@ -121,7 +147,7 @@ impl Checker {
 
     /// Notes that a request of so many rows will be sent. Its rows' ids are consecutive from [`first_id`].
     pub fn begin(&mut self, bucket: Bucket, rows: u64) -> u64 {
-        self.requests.push(Request { bucket, rows: rows.min(MOST_ROWS), fate: Fate::Open });
+        self.requests.push(Request { bucket, rows: rows.min(MOST_ROWS), fate: Fate::Open, ops: None });
         self.requests.len() as u64 - 1
     }
 
@@ -129,11 +155,18 @@ impl Checker {
     pub fn acked(&mut self, request: u64, base: u64, rows: u64, again: bool) {
         let Some(known) = self.requests.get_mut(request as usize) else { return };
         let (bucket, sent, before) = (known.bucket, known.rows, known.fate);
-        known.fate = Fate::Acked(base);
-        let end = self.acked_ends.entry(bucket).or_default();
-        *end = (*end).max(base + rows);
+        let misfit = match known.ops {
+            // Each row may change nothing, or take a row away and put one in its place.
+            Some(_) => rows > 2 * sent,
+            None => rows != sent,
+        };
+        known.fate = Fate::Acked { base, rows };
+        let end = base + rows;
+        if end > self.acked_end(&bucket) {
+            self.acked_ends.entry(bucket).or_default().push((Instant::now(), end));
+        }
         self.counts.again += u64::from(again);
-        if rows != sent {
+        if misfit {
             self.violated("L5", format!("request {request} of {sent} rows was acked with {rows}"));
         }
         match before {
@@ -141,11 +174,13 @@ impl Checker {
                 self.counts.acks += 1;
                 self.counts.rows += sent;
             }
-            Fate::Acked(first) if first != base => {
-                let what = format!("request {request} was acked at {first} and again at {base} of {bucket}");
+            Fate::Acked { base: first, rows: had } if (first, had) != (base, rows) => {
+                let what = format!(
+                    "request {request} was acked at {first} ({had} rows) and again at {base} of {bucket} ({rows} rows)"
+                );
                 self.violated("L3", what);
             }
-            Fate::Acked(_) => {}
+            Fate::Acked { .. } => {}
             Fate::Failed => {
                 self.violated("L2", format!("request {request} failed and was acked later"));
             }
@@ -164,23 +199,38 @@ impl Checker {
 
     /// The end of what is acked of a bucket.
     pub fn acked_end(&self, bucket: &Bucket) -> u64 {
-        self.acked_ends.get(bucket).copied().unwrap_or_default()
+        self.acked_ends.get(bucket).and_then(|ends| ends.last()).map_or(0, |(_, end)| *end)
+    }
+
+    /// The end of what was acked of a bucket when so much time was left until now.
+    pub fn acked_end_before(&self, bucket: &Bucket, ago: Duration) -> u64 {
+        let ends = self.acked_ends.get(bucket).map(Vec::as_slice).unwrap_or_default();
+        let now = Instant::now();
+        let known = ends.partition_point(|(since, _)| *since + ago <= now);
+        known.checked_sub(1).map_or(0, |last| ends[last].1)
+    }
+
+    /// What the rows of a request to a primary-key table do.
+    fn ops(&self, request: usize) -> &[Op] {
+        self.requests.get(request).and_then(|r| r.ops.as_deref()).unwrap_or_default()
     }
 
     /// Notes rows that a read gave.
-    pub fn read(&mut self, bucket: Bucket, offset: u64, ids: &[i64], who: &str) {
-        self.counts.read += ids.len() as u64;
-        for (at, id) in (offset..).zip(ids.iter().copied()) {
-            let known = self.logs.entry(bucket).or_default().insert(at, id);
-            if known == Some(id) {
+    pub fn read(&mut self, bucket: Bucket, offset: u64, entries: &[Entry], who: &str) {
+        self.counts.read += entries.len() as u64;
+        for (at, entry) in (offset..).zip(entries.iter().copied()) {
+            let known = self.logs.entry(bucket).or_default().insert(at, entry);
+            if known == Some(entry) {
                 continue;
             }
             if let Some(known) = known {
                 let what =
-                    format!("{who} read row {id} at {at} of {bucket}, where row {known} was read before");
+                    format!("{who} read {entry:?} at {at} of {bucket}, where {known:?} was read before");
                 return self.violated("L4", what);
             }
-            self.place(bucket, at, id, who);
+            if let Entry::Row(id) = entry {
+                self.place(bucket, at, id, who);
+            }
         }
     }
 
@@ -200,7 +250,7 @@ impl Checker {
                         format!("{who} read row {id} at {at} of {bucket}, but request {request} failed");
                     self.violated("L2", what);
                 }
-                Fate::Acked(base) if base + position != at => {
+                Fate::Acked { base, .. } if base + position != at => {
                     let what = format!(
                         "{who} read row {id} at {at} of {bucket}, but request {request} was acked at {base}"
                     );
@@ -230,17 +280,22 @@ impl Checker {
             }
         }
         for request in 0..self.requests.len() {
-            self.finish_request(request);
+            if self.requests[request].ops.is_none() {
+                self.finish_request(request);
+            }
+        }
+        for (bucket, rules) in self.rules.clone() {
+            self.finish_keyed(bucket, rules, ends.get(&bucket).copied().unwrap_or_default());
         }
     }
 
     fn finish_request(&mut self, request: usize) {
-        let Request { bucket, rows, fate } = self.requests[request];
+        let Request { bucket, rows, fate, .. } = self.requests[request];
         let first = first_id(request as u64);
         let place = |i: u64| self.places.get(&(first + i as i64)).map(|(_, at)| *at);
         let places: Vec<Option<u64>> = (0..rows).map(place).collect();
         let there = places.iter().flatten().count() as u64;
-        if let Fate::Acked(base) = fate {
+        if let Fate::Acked { base, .. } = fate {
             for (at, found) in (base..).zip(&places) {
                 match found {
                     Some(found) if *found == at => {}

@@ -7,9 +7,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use wadi_model::{Bucket, Table};
+use wadi_store::keyed::KeyedTable;
 
 use crate::checker::Checker;
 use crate::clock::Dice;
@@ -17,9 +19,10 @@ use crate::gateway::{Gateway, Life};
 use crate::trace::Trace;
 
 pub use producer::{Kind, produce, send_one};
-pub use reader::{follow, read_to_end};
-pub(crate) use rows::COLUMNS;
+pub use reader::{follow, read_to_end, scan_all};
+pub(crate) use rows::{COLUMNS, KEYED_COLUMNS};
 
+mod keyed;
 mod producer;
 mod reader;
 mod rows;
@@ -31,6 +34,8 @@ pub struct Scene {
     pub gateways: Vec<Gateway>,
     /// The tables that are written to.
     pub tables: BTreeMap<wadi_model::TableId, Arc<Table>>,
+    /// Those with a primary key.
+    pub keyed: BTreeMap<wadi_model::TableId, KeyedScene>,
     /// All buckets of them.
     pub buckets: Vec<Bucket>,
     /// Number of shards.
@@ -45,6 +50,18 @@ pub struct Scene {
     pub over: AtomicBool,
     /// Whether sessions may end early in this run, so that reads may be stale for a while.
     pub early_expiry: bool,
+    /// How long a read may miss what was acked: no time at all, or as long as an owner lives that does not know yet that
+    /// its session has ended early.
+    pub staleness: Duration,
+}
+
+/// A primary-key table.
+#[derive(Clone, Debug)]
+pub struct KeyedScene {
+    /// The table.
+    pub table: Arc<KeyedTable>,
+    /// Keys are below this.
+    pub keys: u64,
 }
 
 impl Scene {

@@ -23,7 +23,7 @@ use wadi_store::host::Host;
 use wadi_store::keyed::{KeyedTables, TableSource};
 use wadi_store::memtables::Memtables;
 use wadi_store::metrics::StoreMetrics;
-use wadi_store::objects::Guarded;
+use wadi_store::objects::{Guarded, Health};
 use wadi_store::segments::SegmentCache;
 use wadi_store::settings::Settings;
 use wadi_store::task::Cpu;
@@ -130,10 +130,12 @@ impl Gateway {
         let settings = self.ground.settings.clone();
         let objects: Arc<dyn ObjectStore> =
             Arc::new(SimObjects::new(self.ground.bucket.clone(), link.clone(), self.ground.latency));
+        let health = Health::new(env.clone());
         // As every S3 store is opened.
-        let objects: Arc<dyn ObjectStore> = Arc::new(Guarded::new(objects));
+        let objects: Arc<dyn ObjectStore> = Arc::new(Guarded::new(objects, health.clone()));
         let context = Context {
             objects,
+            health,
             root: Path::from("w"),
             env,
             cpu: Cpu::inline(),

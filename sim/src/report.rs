@@ -31,11 +31,11 @@ pub struct Report {
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Counts { acks, again, rows, failed, read } = self.counts;
+        let Counts { acks, again, rows, failed, read, looks } = self.counts;
         write!(
             f,
             "seed {}: {:.1} s simulated, {} operations, hash {:016x}, {acks} acks ({again} again, {failed} failed), \
-             {rows} rows acked, {read} read, {} takeovers, {} poisoned",
+             {rows} rows acked, {read} read, {looks} rows looked up, {} takeovers, {} poisoned",
             self.seed,
             self.simulated.as_secs_f64(),
             self.operations,
@@ -74,13 +74,14 @@ impl Summary {
         self.seeds += 1;
         self.simulated += report.simulated;
         self.operations += report.operations;
-        let Counts { acks, again, rows, failed, read } = report.counts;
+        let Counts { acks, again, rows, failed, read, looks } = report.counts;
         let counted = [
             ("acks", acks),
             ("answered again", again),
             ("requests failed", failed),
             ("rows acked", rows),
             ("rows read", read),
+            ("looks by key", looks),
             ("takeovers", report.takeovers),
             ("poisoned shards", report.poisoned),
         ];

@@ -15,14 +15,17 @@ use prometheus_client::registry::Registry;
 use tokio::time::{Instant, sleep, timeout_at};
 use wadi_meta::memory::MemoryStore;
 use wadi_model::env::Env;
+use wadi_model::options::CHANGELOG_IMAGE;
 use wadi_model::{Bucket, Table, TableId, TableName, TableSpec};
 use wadi_store::cluster::Cluster;
+use wadi_store::keyed::KeyedTable;
 use wadi_store::metrics::StoreMetrics;
 use wadi_store::settings::Settings;
 use wadi_store::task;
 
 use crate::checker::Checker;
-use crate::clients::{self, COLUMNS, Kind, Scene, Shared};
+use crate::checker::keyed::Rules;
+use crate::clients::{self, COLUMNS, KEYED_COLUMNS, KeyedScene, Kind, Scene, Shared};
 use crate::clock::{Dice, SimSource};
 use crate::director::direct;
 use crate::gateway::{Gateway, Ground, Tables};
@@ -117,6 +120,7 @@ async fn ground(dice: &Dice, trace: Trace) -> Result<Ground, String> {
         memtable_objects: dice.pick(4..200),
         memtable_interval: dice.millis(1_000..20_000),
         memtable_bytes: *dice.fork("memtables").one_of(&[10 << 10, 512 << 20]),
+        row_cache_bytes: *dice.one_of(&[0, 3_000, 64 << 20]),
         ..Settings::default()
     };
     settings.validate().map_err(|e| e.to_string())?;
@@ -139,8 +143,17 @@ async fn ground(dice: &Dice, trace: Trace) -> Result<Ground, String> {
 
 fn tables(dice: &Dice) -> Result<Tables, String> {
     let mut tables = BTreeMap::new();
-    for number in 1..=dice.pick(1..4) {
-        let spec = TableSpec { buckets: Some(dice.pick(1..5) as u32), ..TableSpec::log("t", &COLUMNS) };
+    // The first is a log table, the second has a primary key.
+    for number in 1..=dice.pick(2..5) {
+        let keyed = number == 2 || number > 2 && dice.chance(0.5);
+        let mut spec = TableSpec::log("t", if keyed { &KEYED_COLUMNS } else { &COLUMNS });
+        spec.buckets = Some(dice.pick(1..4) as u32);
+        if keyed {
+            spec.primary_key = vec!["k".into()];
+            if dice.chance(0.25) {
+                spec.properties.insert(CHANGELOG_IMAGE.into(), "wal".into());
+            }
+        }
         let name = format!("a.t{number}").parse::<TableName>().map_err(|e| e.to_string())?;
         let table = Table::create(TableId(number), name, &spec, 0).map_err(|e| e.to_string())?;
         tables.insert(table.id, Arc::new(table));
@@ -150,20 +163,36 @@ fn tables(dice: &Dice) -> Result<Tables, String> {
 
 fn scene(dice: &Dice, ground: &Ground) -> Result<Scene, String> {
     let tables: BTreeMap<_, _> = ground.tables.0.iter().map(|(id, table)| (*id, table.clone())).collect();
-    let buckets = tables.values().flat_map(|table| (0..table.buckets).map(|b| table.bucket(b))).collect();
+    let buckets: Vec<Bucket> =
+        tables.values().flat_map(|table| (0..table.buckets).map(|b| table.bucket(b))).collect();
+    let mut keyed = BTreeMap::new();
+    for table in tables.values().filter(|table| table.has_primary_key()) {
+        let keys = *dice.one_of(&[6, 60, 400]);
+        let prepared = Arc::new(KeyedTable::new(table.clone()).map_err(|e| e.to_string())?);
+        keyed.insert(table.id, KeyedScene { table: prepared, keys });
+    }
+    let mut checker = Checker::new(ground.trace.clone());
+    for bucket in &buckets {
+        if let Some(of) = keyed.get(&bucket.table) {
+            checker.keyed(*bucket, Rules { wal: !of.table.shows_before() });
+        }
+    }
     let gateway = |n: u64| Gateway::new(ground.clone(), n as usize, dice.pick(0..4000) as i64 - 2000);
     let gateways: Vec<Gateway> = (0..dice.pick(2..4)).map(gateway).collect();
     gateways.iter().for_each(Gateway::start);
+    let early_expiry = dice.chance(0.6);
     Ok(Scene {
         gateways,
         tables,
+        keyed,
         buckets,
         shards: ground.cluster.shards,
-        checker: Mutex::new(Checker::new(ground.trace.clone())),
+        checker: Mutex::new(checker),
         trace: ground.trace.clone(),
         draining: AtomicBool::new(false),
         over: AtomicBool::new(false),
-        early_expiry: dice.chance(0.6),
+        early_expiry,
+        staleness: if early_expiry { ground.settings.lease_ttl } else { Duration::ZERO },
     })
 }
 
@@ -236,6 +265,12 @@ async fn judge(scene: &Scene, dice: &Dice) {
                 scene.checker.lock().violated("V1", format!("{bucket} cannot be read to its end"));
                 return;
             }
+        }
+        if scene.keyed.contains_key(&bucket.table)
+            && timeout_at(deadline, clients::scan_all(scene, *bucket, dice)).await.is_err()
+        {
+            scene.checker.lock().violated("V1", format!("the rows of {bucket} cannot be scanned"));
+            return;
         }
     }
     scene.checker.lock().finish(&ends);

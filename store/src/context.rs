@@ -12,6 +12,7 @@ use wadi_model::env::Env;
 use crate::keyed::KeyedTables;
 use crate::memtables::Memtables;
 use crate::metrics::StoreMetrics;
+use crate::objects::Health;
 use crate::segments::SegmentCache;
 use crate::settings::Settings;
 use crate::task::Cpu;
@@ -21,6 +22,8 @@ use crate::task::Cpu;
 pub struct Context {
     /// The object store.
     pub objects: Arc<dyn ObjectStore>,
+    /// How it is.
+    pub health: Health,
     /// The cluster's root in it.
     pub root: Path,
     /// Wall time and randomness.

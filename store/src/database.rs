@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use slatedb::admin::AdminBuilder;
 use slatedb::config::{
-    CompactorOptions, CompressionCodec, FlushOptions, FlushType, GarbageCollectorDirectoryOptions,
-    GarbageCollectorOptions, Settings, WriteOptions,
+    CompactionWorkerOptions, CompactorOptions, CompressionCodec, FlushOptions, FlushType,
+    GarbageCollectorDirectoryOptions, GarbageCollectorOptions, Settings, WriteOptions,
 };
 use slatedb::{CloseReason, Db, ErrorKind, WriteBatch};
 use wadi_model::{LogSeq, ShardId};
@@ -17,6 +17,9 @@ use wadi_model::{LogSeq, ShardId};
 use crate::clock::ShardClock;
 use crate::context::Context;
 use crate::log::database_path;
+
+/// How often a database looks at the store by itself.
+const POLL: Duration = Duration::from_secs(60);
 
 /// What the manifest says before anybody fences it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -88,15 +91,20 @@ fn settings(context: &Context) -> Settings {
     Settings {
         wal_enabled: false,
         flush_interval: None,
-        manifest_poll_interval: Duration::from_secs(60),
+        manifest_poll_interval: POLL,
         l0_sst_size_bytes: MEMTABLE_BYTES,
         max_unflushed_bytes: 3 * MEMTABLE_BYTES,
         l0_max_ssts: 32,
         l0_max_ssts_per_key: 32,
         compression_codec: Some(CompressionCodec::Zstd),
-        // Until the compactor worker exists, each owner compacts its own shards.
+        // Until the compactor worker exists, each owner compacts its own shards. Its two halves look for work once a
+        // minute: each look costs requests, on every shard, also where nothing happens.
         compactor_options: Some(CompactorOptions {
-            poll_interval: Duration::from_secs(60),
+            poll_interval: POLL,
+            worker: Some(CompactionWorkerOptions {
+                compactions_poll_interval: POLL,
+                ..CompactionWorkerOptions::default()
+            }),
             ..CompactorOptions::default()
         }),
         garbage_collector_options: Some(GarbageCollectorOptions {

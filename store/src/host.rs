@@ -6,23 +6,29 @@
 //!
 //! Every gateway claims every shard that has no owner. How shards spread over several gateways is decided above, by
 //! assignment; until then the first gateway has all, and another takes over what it loses.
+//!
+//! A takeover has no time of its own: a long log takes long, and while the object store is away it cannot end. It ends with
+//! the session or the host; meanwhile [`Host::status`] says since when the shard is not open and why, and so does each refused request.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use parking_lot::RwLock;
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
 use wadi_meta::{Compare, MetaErrorKind, MetaStore, Revision, Session, Txn, TxnOutcome};
-use wadi_model::{Bucket, ErrorKind, Fault, ShardId, Token};
+use wadi_model::{Bucket, ShardId};
 
 use crate::claim::Claim;
 use crate::cluster::Cluster;
 use crate::context::Context;
 use crate::shard::{Ended, Shard, TakeoverError, take_over};
 use crate::task::{Crew, Owned};
+use places::Places;
+
+pub use places::{NotOpen, ShardStatus, State};
+
+mod places;
 
 /// Between two tries of something that failed.
 const PAUSE: Duration = Duration::from_millis(200);
@@ -41,39 +47,6 @@ pub struct Owner {
     pub nonce: String,
 }
 
-/// A shard as this gateway sees it.
-#[derive(Clone, Debug, Serialize)]
-pub struct ShardStatus {
-    /// The shard.
-    pub shard: ShardId,
-    /// Whether it is open here.
-    pub open: bool,
-    /// The fencing token, if it is open here.
-    pub token: Option<Token>,
-    /// What happened last, if it is not open here.
-    pub note: Option<String>,
-}
-
-/// The shard is not open here.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("shard {shard} is not open at this gateway: {note}")]
-pub struct NotOpen {
-    /// The shard.
-    pub shard: ShardId,
-    /// What happened last.
-    pub note: String,
-}
-
-impl Fault for NotOpen {
-    fn kind(&self) -> ErrorKind {
-        ErrorKind::Unavailable
-    }
-
-    fn code(&self) -> &'static str {
-        "shard_not_open"
-    }
-}
-
 /// The shards of one gateway. Clones are the same host.
 #[derive(Clone, Debug)]
 pub struct Host {
@@ -88,33 +61,23 @@ struct Inner {
     cluster: Cluster,
     gateway: String,
     address: String,
-    places: RwLock<BTreeMap<ShardId, Place>>,
-    /// Moves whenever a shard opens or ends.
-    moved: watch::Sender<u64>,
+    places: Places,
     stopping: watch::Sender<bool>,
     stopped: watch::Sender<bool>,
     /// Set when this process must end: another one has taken its meta store.
     fenced: watch::Sender<Option<String>>,
 }
 
-#[derive(Clone, Debug)]
-enum Place {
-    Open(Shard),
-    Closed(String),
-}
-
 impl Host {
     /// Begins to claim shards. `address` is where other gateways reach this one.
     pub fn start(context: Context, meta: Arc<dyn MetaStore>, cluster: Cluster, address: String) -> Host {
-        let waiting = |shard| (ShardId(shard), Place::Closed("it was not claimed yet".into()));
         let inner = Arc::new(Inner {
             gateway: format!("{:016x}", context.env.random()),
-            places: RwLock::new((0..cluster.shards).map(waiting).collect()),
+            places: Places::new(cluster.shards, context.env.clone()),
             context,
             meta,
             cluster,
             address,
-            moved: watch::Sender::new(0),
             stopping: watch::Sender::new(false),
             stopped: watch::Sender::new(false),
             fenced: watch::Sender::new(None),
@@ -142,38 +105,36 @@ impl Host {
     pub async fn shard_of(&self, bucket: &Bucket, patience: Duration) -> Result<Shard, NotOpen> {
         let id = bucket.shard(self.inner.cluster.shards);
         let deadline = Instant::now() + patience;
-        let mut moved = self.inner.moved.subscribe();
+        let mut moved = self.inner.places.moved();
         loop {
             moved.borrow_and_update();
-            let place = self.inner.places.read().get(&id).cloned();
-            let note = match place {
+            let note = match self.inner.places.get(id) {
                 // Whoever asks for a shard will read or write it, so the lease is made sure of here.
-                Some(Place::Open(shard)) if !shard.has_ended() => match shard.claim().hold().await {
+                Ok(shard) if !shard.has_ended() => match shard.claim().hold().await {
                     true => return Ok(shard),
                     false => "its lease has run out".to_owned(),
                 },
-                Some(Place::Open(_)) => "it has just ended".to_owned(),
-                Some(Place::Closed(note)) => note,
-                None => "there is no such shard".to_owned(),
+                Ok(_) => "it has just ended".to_owned(),
+                Err(note) => note,
             };
             match tokio::time::timeout_at(deadline, moved.changed()).await {
                 Ok(Ok(())) => {}
-                _ => return Err(NotOpen { shard: id, note }),
+                _ => return Err(NotOpen { shard: id, note: self.with_illness(note) }),
             }
+        }
+    }
+
+    /// Adds what is wrong with the object store, which may be what is behind it all.
+    fn with_illness(&self, note: String) -> String {
+        match self.inner.context.health.illness() {
+            Some(illness) => format!("{note}; {illness}"),
+            None => note,
         }
     }
 
     /// All shards of the cluster as this gateway sees them.
     pub fn status(&self) -> Vec<ShardStatus> {
-        let status = |(shard, place): (&ShardId, &Place)| match place {
-            Place::Open(open) => {
-                ShardStatus { shard: *shard, open: !open.has_ended(), token: Some(open.token()), note: None }
-            }
-            Place::Closed(note) => {
-                ShardStatus { shard: *shard, open: false, token: None, note: Some(note.clone()) }
-            }
-        };
-        self.inner.places.read().iter().map(status).collect()
+        self.inner.places.status(self.inner.is_stopping())
     }
 
     /// Whether every shard is open here.
@@ -213,11 +174,9 @@ impl Inner {
         }
     }
 
-    fn place(&self, shard: ShardId, place: Place) {
-        self.places.write().insert(shard, place);
-        let open = self.places.read().values().filter(|p| matches!(p, Place::Open(_))).count();
-        self.context.metrics.owned_shards.set(open as i64);
-        self.moved.send_modify(|n| *n += 1);
+    fn closed(&self, shard: ShardId, note: String) {
+        self.places.closed(shard, note);
+        self.context.metrics.owned_shards.set(self.places.open() as i64);
     }
 }
 
@@ -275,10 +234,7 @@ async fn keep(inner: Arc<Inner>, shard: ShardId, session: Arc<dyn Session>) {
                 continue;
             }
             Ok(Claimed::Theirs { owner, seen, .. }) => {
-                inner.place(
-                    shard,
-                    Place::Closed(format!("gateway {} at {} has it", owner.gateway, owner.address)),
-                );
+                inner.closed(shard, format!("gateway {} at {} has it", owner.gateway, owner.address));
                 wait_for_change(&inner, &key, seen, session.as_ref()).await;
                 continue;
             }
@@ -287,15 +243,16 @@ async fn keep(inner: Arc<Inner>, shard: ShardId, session: Arc<dyn Session>) {
                     inner.fenced.send_replace(Some(error.to_string()));
                     return;
                 }
-                inner.place(shard, Place::Closed(format!("it could not be claimed: {error}")));
+                inner.closed(shard, format!("it could not be claimed: {error}"));
                 sleep(PAUSE).await;
                 continue;
             }
         };
         let claim = Claim::new(shard, inner.cluster.token(revision), session.clone());
+        inner.places.opening(shard);
         let note = serve(&inner, &claim).await;
         claim.give_up();
-        inner.place(shard, Place::Closed(note));
+        inner.closed(shard, note);
         let give_back = Txn::new().when(Compare::created(&key, revision)).delete(&key);
         if let Err(error) = inner.meta.txn(give_back).await {
             tracing::debug!(%shard, %error, "the claim was not given back; it ends with the session");
@@ -312,6 +269,8 @@ async fn serve(inner: &Inner, claim: &Claim) -> String {
         biased;
         taken = take_over(&inner.context, claim) => taken,
         () = claim.session().lost() => Err(TakeoverError::Superseded("the session was lost".into())),
+        // While the object store is away it would not end by itself.
+        () = inner.until_stopping() => Err(TakeoverError::Superseded("the gateway is stopping".into())),
     };
     let shard = match taken {
         Ok(shard) => shard,
@@ -326,7 +285,8 @@ async fn serve(inner: &Inner, claim: &Claim) -> String {
         }
     };
     tracing::info!(shard = %claim.shard(), token = %claim.token(), "shard open");
-    inner.place(claim.shard(), Place::Open(shard.clone()));
+    inner.places.opened(shard.clone());
+    inner.context.metrics.owned_shards.set(inner.places.open() as i64);
     let ended = tokio::select! {
         biased;
         ended = shard.ended() => ended,

@@ -9,10 +9,13 @@ use object_store::client::ClientOptions;
 use object_store::local::LocalFileSystem;
 use object_store::path::Path;
 use object_store::{BackoffConfig, ObjectStore, RetryConfig};
+use wadi_model::env::Env;
 
 pub use guarded::Guarded;
+pub use health::{Health, Illness};
 
 mod guarded;
+mod health;
 
 /// An object store and the cluster's root in it.
 #[derive(Clone, Debug)]
@@ -23,6 +26,8 @@ pub struct Objects {
     pub root: Path,
     /// The directory, if it is one.
     pub directory: Option<PathBuf>,
+    /// How it is. Of a directory nothing is noted: its errors are never repeated, and so always told.
+    pub health: Health,
 }
 
 /// What a URL does not say.
@@ -65,10 +70,10 @@ pub enum OpenError {
 
 /// Opens the store of a URL: `file:///directory` or a path, or `s3://bucket/prefix`. Credentials for S3 come from the
 /// environment, as for other tools.
-pub fn open(url: &str, s3: &S3Options) -> Result<Objects, OpenError> {
+pub fn open(url: &str, s3: &S3Options, env: &Env) -> Result<Objects, OpenError> {
     match url.split_once("://") {
         Some(("file", path)) => open_directory(path.into()),
-        Some(("s3", rest)) => open_s3(url, rest, s3),
+        Some(("s3", rest)) => open_s3(url, rest, s3, env),
         None if !url.is_empty() => open_directory(url.into()),
         _ => Err(OpenError::Unknown { url: url.to_owned() }),
     }
@@ -80,10 +85,11 @@ pub fn open_directory(path: PathBuf) -> Result<Objects, OpenError> {
     std::fs::create_dir_all(&path).map_err(failed)?;
     let settings = |source| OpenError::Settings { url: path.display().to_string(), source };
     let store = LocalFileSystem::new_with_prefix(&path).map_err(settings)?.with_fsync(true);
-    Ok(Objects { store: Arc::new(store), root: Path::default(), directory: Some(path) })
+    let health = Health::default();
+    Ok(Objects { store: Arc::new(store), root: Path::default(), directory: Some(path), health })
 }
 
-fn open_s3(url: &str, rest: &str, options: &S3Options) -> Result<Objects, OpenError> {
+fn open_s3(url: &str, rest: &str, options: &S3Options, env: &Env) -> Result<Objects, OpenError> {
     let (bucket, prefix) = rest.split_once('/').unwrap_or((rest, ""));
     // Bounded, so that a log PUT's budget is spent on several tries and not on one that hangs.
     let retry = RetryConfig {
@@ -104,6 +110,7 @@ fn open_s3(url: &str, rest: &str, options: &S3Options) -> Result<Objects, OpenEr
         builder = builder.with_region(region);
     }
     let store = builder.build().map_err(|source| OpenError::Settings { url: url.to_owned(), source })?;
-    let store = Arc::new(Guarded::new(Arc::new(store)));
-    Ok(Objects { store, root: Path::from(prefix), directory: None })
+    let health = Health::new(env.clone());
+    let store = Arc::new(Guarded::new(Arc::new(store), health.clone()));
+    Ok(Objects { store, root: Path::from(prefix), directory: None, health })
 }

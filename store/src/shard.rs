@@ -21,7 +21,7 @@ use crate::claim::Claim;
 use crate::context::Context;
 use actor::Command;
 use encode::Payload;
-use rows::Rows;
+use rows::{Keep, Rows};
 use view::View;
 
 pub use lookup::{LookupError, RowPage, RowScan};
@@ -113,7 +113,7 @@ impl Shard {
         let share = context.memory.try_take(held).ok_or(AppendError::Overloaded)?;
         let mut prepared = encode::prepare(context, part, raw).await?;
         if let Payload::Keyed(keyed) = &mut prepared.payload {
-            keyed.read(&self.shared).await?;
+            keyed.read(&self.shared, Keep::Missing).await?;
         }
         let (reply, answer) = oneshot::channel();
         let append = Command::Append { part: prepared, share, reply };

@@ -50,9 +50,10 @@ pub(crate) async fn run(args: DoctorArgs, context: &Context) -> Result<(), Failu
 
 async fn store_checks(config: ServerConfig) -> Result<Vec<Check>, Failure> {
     let config = gateway_config(config)?;
-    let opened = wadi_store::objects::open(&config.object_store, &config.s3);
+    let env = Env::default();
+    let opened = wadi_store::objects::open(&config.object_store, &config.s3, &env);
     let objects = opened.map_err(|e| Failure::new(e.to_string()))?;
-    let findings = wadi_store::doctor::examine(objects.store.as_ref(), &objects.root, &Env::default()).await;
+    let findings = wadi_store::doctor::examine(objects.store.as_ref(), &objects.root, &env).await;
     let check = |f: wadi_store::doctor::Finding| Check {
         name: f.check,
         ok: f.ok,

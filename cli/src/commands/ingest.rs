@@ -199,6 +199,9 @@ impl Run<'_> {
 
     async fn one(&self, source: &Source) -> Result<Outcome, Failure> {
         let begun = self.journal(source)?;
+        if let Some(remark) = begun.as_ref().and_then(|begun| begun.remark.as_ref()) {
+            self.context.remark(format!("{}: {remark}", source.name()));
+        }
         if let Some(begun) = begun.as_ref().filter(|begun| begun.done) {
             self.context
                 .remark(format!("{}: all rows were sent before; --again sends them anew", source.name()));
@@ -206,10 +209,12 @@ impl Run<'_> {
             let rejected = begun.acked.values().map(|a| a.rejected).sum();
             return Ok(Outcome { rows, rows_before: rows, rejected, ..Outcome::default() });
         }
-        let (producer, acked, journal) = match begun {
-            Some(begun) => (begun.origin.producer(), begun.acked, Some(begun.journal)),
+        let (producer, acked, ends, journal) = match begun {
+            Some(begun) => (begun.producer, begun.acked, begun.ends, Some(begun.journal)),
             // Nobody can continue this run, so its name only has to be its own.
-            None => (format!("ingest-{:032x}", Env::default().unique()), Default::default(), None),
+            None => {
+                (format!("ingest-{:032x}", Env::default().unique()), Default::default(), Vec::new(), None)
+            }
         };
         if !acked.is_empty() {
             self.context.remark(format!(
@@ -218,7 +223,7 @@ impl Run<'_> {
                 acked.len()
             ));
         }
-        let opened = source.open(self.args.piece_size.0)?;
+        let opened = source.open(self.args.piece_size.0, &ends)?;
         let quiet = self.context.quiet || self.context.json;
         let mut progress = Progress::new(self.client.clone(), source.name(), opened.units, quiet);
         let sender = Sender {
@@ -251,18 +256,15 @@ impl Run<'_> {
             table_id: self.table.id,
             table_created: self.table.rest.get("created_at").map(|v| v.to_string()).unwrap_or_default(),
             file: file.path.clone(),
-            bytes: file.bytes,
-            modified: file.modified,
-            hash: file.hash,
+            bytes: file.state.bytes,
+            hash: file.state.hash,
             format: source.format,
             piece_bytes: self.args.piece_size.0,
-            compression: format!("{:?}", self.args.compression).to_lowercase(),
-            on_error: self.args.on_error.into(),
             intent: self.intent.to_string(),
             again: 0,
         };
         let again = self.args.again.then(|| Env::default().random() | 1);
-        Journal::open(&self.args.state, origin, again).map(Some)
+        Journal::open(&self.args.state, origin, file.state, again).map(Some)
     }
 }
 

@@ -58,7 +58,7 @@ pub(crate) async fn run(args: LogArgs, context: &Context) -> Result<(), Failure>
     for batch in &answer.batches {
         printer.print(batch)?;
     }
-    printer.finish()?;
+    printer.finish(answer.schema.as_deref())?;
     let (next, high, start) = (answer.next_offset, answer.high_watermark, answer.log_start);
     context.remark(format!("next offset {next}, high watermark {high}, log start {start}"));
     Ok(())

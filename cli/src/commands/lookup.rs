@@ -37,5 +37,5 @@ pub(crate) async fn run(args: LookupArgs, context: &Context) -> Result<(), Failu
     for batch in &answer.batches {
         printer.print(batch)?;
     }
-    printer.finish()
+    printer.finish(answer.schema.as_deref())
 }

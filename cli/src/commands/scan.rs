@@ -50,7 +50,7 @@ pub(crate) async fn run(args: ScanArgs, context: &Context) -> Result<(), Failure
     while let Some(batch) = batches.next().await {
         printer.print(&batch?)?;
     }
-    printer.finish()?;
+    printer.finish(batches.schema().as_deref())?;
     if args.limit.is_none() && default_limit.is_some_and(|limit| printer.rows() >= limit) {
         context.remark(format!("the first {TABLE_LIMIT} rows; --limit N shows more"));
     }

@@ -8,6 +8,7 @@ pub(super) use create::property;
 
 use clap::Subcommand;
 use wadi_client::{TableDescription, TableSummary};
+use wadi_model::time::rfc3339;
 use wadi_model::{DatabaseName, ErrorKind, TableName};
 
 use super::database::{done, unless};
@@ -67,10 +68,19 @@ fn list(context: &Context, tables: &[TableSummary]) -> Result<(), Failure> {
     let header = ["table".to_owned()].into_iter().chain(names.iter().map(|name| name.to_string()));
     let mut shown = output::table(header);
     for table in tables {
-        let rest = names.iter().map(|name| table.rest.get(*name).map(output::cell).unwrap_or_default());
+        let rest =
+            names.iter().map(|name| table.rest.get(*name).map(|v| value_of(name, v)).unwrap_or_default());
         shown.add_row([table.name.clone()].into_iter().chain(rest));
     }
     output::line(shown)
+}
+
+/// A member of a table's description, for people.
+fn value_of(name: &str, value: &serde_json::Value) -> String {
+    match value.as_i64() {
+        Some(millis) if name == "created_at" => rfc3339(millis),
+        _ => output::cell(value),
+    }
 }
 
 fn show(context: &Context, table: &TableDescription) -> Result<(), Failure> {
@@ -95,7 +105,7 @@ fn show(context: &Context, table: &TableDescription) -> Result<(), Failure> {
         ("properties", properties.join(", ")),
     ];
     let (nested, plain): (Vec<_>, Vec<_>) = table.rest.iter().partition(|(_, value)| value.is_object());
-    facts.extend(plain.into_iter().map(|(name, value)| (name.as_str(), output::cell(value))));
+    facts.extend(plain.into_iter().map(|(name, value)| (name.as_str(), value_of(name, value))));
     facts.retain(|(_, value)| !value.is_empty());
     output::line(output::facts(&facts))?;
     output::line(columns)?;

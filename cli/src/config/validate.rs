@@ -68,7 +68,25 @@ impl ServerConfig {
         }
     }
 
+    fn check_tls(&self) -> Result<(), Failure> {
+        let files =
+            [("etcd_ca", &self.etcd_ca), ("etcd_cert", &self.etcd_cert), ("etcd_key", &self.etcd_key)];
+        let secure = self.etcd_endpoints.iter().filter(|e| e.starts_with("https://")).count();
+        if secure > 0 && secure < self.etcd_endpoints.len() {
+            return Err(Failure::usage("some of etcd_endpoints are https and others are not")
+                .hint("reach all members in the same way"));
+        }
+        if let Some((name, _)) = files.iter().find(|(_, file)| file.is_some() && secure == 0) {
+            return Err(Failure::usage(format!("{name} is given, but etcd_endpoints are not https")));
+        }
+        if self.etcd_cert.is_some() != self.etcd_key.is_some() {
+            return Err(Failure::usage("etcd_cert and etcd_key must be given together"));
+        }
+        Ok(())
+    }
+
     fn check_meta(&self) -> Result<(), Failure> {
+        self.check_tls()?;
         match (self.meta, self.etcd_endpoints.is_empty()) {
             (Meta::Etcd, true) => Err(Failure::usage("meta is etcd, but etcd_endpoints is empty")
                 .hint("give --etcd-endpoints http://host:2379,…")),

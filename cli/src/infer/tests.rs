@@ -10,8 +10,9 @@ fn infer(name: &str, content: &[u8]) -> Result<Vec<String>, Failure> {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join(name);
     fs::write(&path, content).unwrap();
-    let columns = columns(&path, FileFormat::of(&path, None)?)?;
-    Ok(columns.into_iter().map(|c| format!("{} {}", c.name, c.column_type)).collect())
+    let inferred = columns(&path, FileFormat::of(&path, None)?)?;
+    let columns = inferred.columns.into_iter().map(|c| format!("{} {}", c.name, c.column_type));
+    Ok(columns.chain(inferred.remarks).collect())
 }
 
 #[test]
@@ -40,6 +41,25 @@ fn csv_is_sampled_below_its_header() {
         b"\xef\xbb\xbfid,name,price,day,none\n1,\"a, b\",2.5,2026-01-31,\n2,c,3,2026-02-01,\n",
     );
     assert_eq!(got.unwrap(), ["id bigint", "name string", "price double", "day date", "none string"]);
+}
+
+#[test]
+fn csv_times_are_instants_if_all_have_a_zone_and_text_if_only_some_have() {
+    let got = infer(
+        "a.csv",
+        b"zoned,bare,mixed,odd,day\n\
+          2026-01-31T12:00:00Z,2026-01-31 12:00:00,2026-01-31T12:00:00Z,2026-01-31T12:00:00 noon,2026-01-31\n\
+          2026-01-31T12:00:00.5+01:00,2026-01-31 12:00:00.123456,2026-01-31T12:00:00,,2026-02-01\n",
+    );
+    let want = [
+        "zoned timestamp_ltz(3)",
+        "bare timestamp(6)",
+        "mixed string",
+        "odd string",
+        "day date",
+        "column \"mixed\" is string: some of its times have a zone and others have none",
+    ];
+    assert_eq!(got.unwrap(), want);
 }
 
 fn batch() -> RecordBatch {

@@ -3,6 +3,7 @@
 use arrow::array::{Array, RecordBatch};
 use wadi_client::{ArrowCompression, Body, ClientError, content_type};
 use wadi_model::reject::RowError;
+use xxhash_rust::xxh3::xxh3_64;
 
 use crate::failure::Failure;
 
@@ -41,6 +42,16 @@ pub(crate) enum Content {
     Ndjson(Vec<u8>),
     Csv(Vec<u8>),
     Batches(Vec<RecordBatch>),
+}
+
+impl Piece {
+    /// Tells the piece from others; only of texts, whose files can be added to.
+    pub(crate) fn hash(&self) -> Option<u64> {
+        match &self.content {
+            Content::Ndjson(text) | Content::Csv(text) => Some(xxh3_64(text)),
+            Content::Batches(_) => None,
+        }
+    }
 }
 
 /// Cuts a file into pieces.

@@ -1,6 +1,6 @@
 //! The progress of a run on stderr: a bar on a terminal, else a line every few seconds.
 
-use std::io::IsTerminal;
+use std::io::{IsTerminal, Write};
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -68,7 +68,8 @@ impl Progress {
         if self.lines && self.last_line.elapsed() >= LINE_EVERY {
             self.last_line = Instant::now();
             let share = self.total.filter(|t| *t > 0).map(|t| format!("{} %, ", self.units * 100 / t));
-            eprintln!("{}: {}{}", self.name, share.unwrap_or_default(), self.message());
+            let _ =
+                writeln!(std::io::stderr(), "{}: {}{}", self.name, share.unwrap_or_default(), self.message());
         }
     }
 

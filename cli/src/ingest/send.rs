@@ -1,19 +1,23 @@
 //! Sends the pieces of one source, several at a time, and notes what is acked.
+//!
+//! After a failure no more pieces are begun, but those under way are waited for: what becomes of them must be in the
+//! journal, so that a later run knows what is written.
 
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use futures::stream::{StreamExt, unfold};
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
-use wadi_client::{ArrowCompression, Client, OnError, WriteAnswer, WriteKey, WriteOptions};
+use wadi_client::{ArrowCompression, Client, ClientError, OnError, WriteAnswer, WriteKey, WriteOptions};
 use wadi_model::TableName;
 use wadi_model::reject::RowError;
 
 use super::journal::{Acked, Journal};
 use super::piece::{Piece, Pieces};
 use super::progress::Progress;
-use crate::failure::Failure;
+use crate::failure::{Failure, shown};
 use crate::latency::Latencies;
 use crate::task::blocking;
 
@@ -98,6 +102,20 @@ struct Sent {
     wire_bytes: u64,
     latency: Duration,
     answer: WriteAnswer,
+    hash: Option<u64>,
+}
+
+/// A piece that is not durable, or not certainly.
+struct Unsent {
+    failure: Failure,
+    /// The piece, if certainly nothing of it was written.
+    refused: Option<u64>,
+}
+
+impl From<Failure> for Unsent {
+    fn from(failure: Failure) -> Unsent {
+        Unsent { failure, refused: None }
+    }
 }
 
 impl Sender {
@@ -106,9 +124,10 @@ impl Sender {
         &self,
         pieces: Pieces,
         acked: BTreeMap<u64, Acked>,
-        mut journal: Option<Journal>,
+        journal: Option<Journal>,
         progress: &mut Progress,
     ) -> Result<Outcome, Failure> {
+        let journal = RefCell::new(journal);
         let mut outcome = Outcome::default();
         for before in acked.values() {
             outcome.rows += before.rows;
@@ -127,7 +146,7 @@ impl Sender {
             Ok(())
         });
         {
-            let done = self.send_all(cut, &acked, &mut journal, progress, &mut outcome);
+            let done = self.send_all(cut, &acked, &journal, progress, &mut outcome);
             tokio::pin!(reader, done);
             tokio::select! {
                 // A reader that still waits for standard input is not waited for: it ends with the process.
@@ -138,8 +157,8 @@ impl Sender {
                 }
             }
         }
-        if let (false, Some(journal)) = (outcome.stopped, &mut journal) {
-            journal.done()?;
+        if !outcome.stopped {
+            note(&journal, Journal::done)?;
         }
         Ok(outcome)
     }
@@ -148,7 +167,7 @@ impl Sender {
         &self,
         cut: mpsc::Receiver<Result<Piece, Failure>>,
         acked: &BTreeMap<u64, Acked>,
-        journal: &mut Option<Journal>,
+        journal: &RefCell<Option<Journal>>,
         progress: &mut Progress,
         outcome: &mut Outcome,
     ) -> Result<(), Failure> {
@@ -159,40 +178,57 @@ impl Sender {
                 std::future::pending::<()>().await;
             }
         };
-        let fresh = unfold(cut, |mut cut| async { cut.recv().await.map(|piece| (piece, cut)) });
+        let failing = Cell::new(false);
+        let fresh = unfold(cut, |mut cut| async {
+            let piece = cut.recv().await?;
+            (!failing.get()).then_some((piece, cut))
+        });
         // `buffered` keeps the order, and so is the window that the module's text promises.
-        let steps = fresh.take_until(stopped).map(|piece| self.step(piece, acked)).buffered(self.concurrency);
+        let step = |piece| self.step(piece, acked, journal);
+        let steps = fresh.take_until(stopped).map(step).buffered(self.concurrency);
         let mut steps = std::pin::pin!(steps);
+        let mut first: Option<Failure> = None;
         while let Some(step) = steps.next().await {
-            match step? {
-                Step::Known(piece) => progress.skip(&piece),
-                Step::Sent(sent) => {
-                    let acked = Acked { rows: sent.answer.rows, rejected: sent.answer.rejected_rows };
-                    if let Some(journal) = journal {
-                        journal.acked(sent.number, acked)?;
-                    }
+            match step {
+                Ok(Step::Known(piece)) => progress.skip(&piece),
+                Ok(Step::Sent(sent)) => {
+                    let (rows, rejected) = (sent.answer.rows, sent.answer.rejected_rows);
+                    let acked = Acked { rows, rejected, hash: sent.hash };
+                    note(journal, |journal| journal.acked(sent.number, acked))?;
                     progress.acked(sent.units, acked.rows, sent.raw_bytes);
                     outcome.add(sent);
+                }
+                Err(Unsent { failure, refused }) => {
+                    failing.set(true);
+                    first.get_or_insert(failure);
+                    if let Some(piece) = refused {
+                        note(journal, |journal| journal.refused(piece))?;
+                    }
                 }
             }
         }
         outcome.stopped = *self.stop.borrow();
-        Ok(())
+        first.map_or(Ok(()), Err)
     }
 
     async fn step(
         &self,
         piece: Result<Piece, Failure>,
         acked: &BTreeMap<u64, Acked>,
-    ) -> Result<Step, Failure> {
+        journal: &RefCell<Option<Journal>>,
+    ) -> Result<Step, Unsent> {
         let piece = piece?;
-        if acked.contains_key(&piece.number) {
-            return Ok(Step::Known(piece));
+        match acked.get(&piece.number) {
+            Some(acked) if acked.hash == piece.hash() => return Ok(Step::Known(piece)),
+            Some(_) => return Err(rewritten(&piece).into()),
+            None => {}
         }
+        note(journal, |journal| journal.sent(piece.number))?;
         self.send_one(piece).await.map(Step::Sent)
     }
 
-    async fn send_one(&self, piece: Piece) -> Result<Sent, Failure> {
+    async fn send_one(&self, piece: Piece) -> Result<Sent, Unsent> {
+        let hash = piece.hash();
         let Piece { number, place, rows, raw_bytes, units, content } = piece;
         let compression = self.compression;
         let body = blocking(move || content.encode(compression)).await?;
@@ -213,20 +249,66 @@ impl Sender {
             Err(error) if error.code() == Some("sequence_too_old") => {
                 WriteAnswer { rows, ..WriteAnswer::default() }
             }
-            Err(error) => return Err(in_file(error, &place)),
+            Err(error) => {
+                let refused = is_refusal(&error).then_some(number);
+                return Err(Unsent { failure: in_file(error, &place), refused });
+            }
         };
         answer.rejected = answer.rejected.iter().map(|e| place.in_file(e)).collect();
-        Ok(Sent { number, units, raw_bytes, wire_bytes, latency, answer })
+        Ok(Sent { number, units, raw_bytes, wire_bytes, latency, answer, hash })
     }
 }
 
-/// An error with its rows' places in the file instead of in the piece.
-fn in_file(error: wadi_client::ClientError, place: &super::piece::Place) -> Failure {
-    let rows: Vec<RowError> =
-        error.problem().map(|p| p.errors.iter().map(|e| place.in_file(e)).collect()).unwrap_or_default();
-    let shown: Vec<String> = rows.iter().take(3).map(|row| row.to_string()).collect();
+fn note(
+    journal: &RefCell<Option<Journal>>,
+    what: impl FnOnce(&mut Journal) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    journal.borrow_mut().as_mut().map_or(Ok(()), what)
+}
+
+/// Whether the server has judged the request itself, and written nothing. An error of several attempts says only what
+/// became of the last.
+fn is_refusal(error: &ClientError) -> bool {
+    let judged = |status| matches!(status, 400 | 404 | 413 | 415 | 422);
+    match error {
+        ClientError::Problem(p) => {
+            judged(p.status) && p.code != "key_reused" && p.side_effects.as_deref() == Some("none")
+        }
+        _ => false,
+    }
+}
+
+/// The file has changed in what was sent already.
+fn rewritten(piece: &Piece) -> Failure {
+    let from = piece.place.lines.map_or_else(String::new, |lines| format!(", from line {} on,", lines + 1));
+    Failure::new(format!(
+        "rows that an earlier run has sent{from} are other rows now, so this run cannot continue it"
+    ))
+    .hint("--again sends all rows anew")
+}
+
+/// An error with its rows' places in the file instead of in the piece, and the flags of this command instead of the API's.
+fn in_file(error: ClientError, place: &super::piece::Place) -> Failure {
+    let problem = error.problem().cloned().unwrap_or_default();
+    let rows: Vec<RowError> = problem.errors.iter().map(|e| place.in_file(e)).collect();
     let failure = Failure::from(error);
-    if shown.is_empty() { failure } else { failure.hint(shown.join("\n  ")) }
+    match problem.code.as_str() {
+        "rows_rejected" => {
+            let count = problem.errors_total.unwrap_or(rows.len() as u64);
+            let flags = "--on-error skip writes the other rows; --on-error dlq also keeps these in <table>__rejected";
+            failure
+                .say(format!("{count} rows of a request do not fit the table, and nothing of the request was written"))
+                .hint(shown(&rows))
+                .also(flags)
+                .rows(rows)
+        }
+        "key_reused" => failure.hint(
+            "an earlier run has sent these rows with another --on-error or --compression; do as it did, or send all rows \
+             anew with --again",
+        ),
+        _ if rows.is_empty() => failure,
+        _ => failure.hint(shown(&rows)).rows(rows),
+    }
 }
 
 impl Outcome {

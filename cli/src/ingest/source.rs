@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::batches::BatchPieces;
-use super::journal::fingerprint;
+use super::fingerprint::FileState;
 use super::piece::Pieces;
 use super::text::{TextKind, TextPieces};
 use crate::failure::Failure;
@@ -28,9 +28,7 @@ pub(crate) enum SourceKind {
 pub(crate) struct SourceFile {
     /// Absolute, links resolved.
     pub(crate) path: PathBuf,
-    pub(crate) bytes: u64,
-    pub(crate) modified: u64,
-    pub(crate) hash: u64,
+    pub(crate) state: FileState,
 }
 
 /// The pieces of a source.
@@ -57,10 +55,9 @@ impl Source {
             return Ok(Source { format, kind: SourceKind::Input });
         }
         let format = FileFormat::of(path, format)?;
-        let mut file = open(path)?;
-        let (bytes, modified, hash) = fingerprint(&mut file).map_err(|e| unreadable(path, &e))?;
+        let state = FileState::of(path).map_err(|e| unreadable(path, &e))?;
         let path = path.canonicalize().map_err(|e| unreadable(path, &e))?;
-        Ok(Source { format, kind: SourceKind::File(SourceFile { path, bytes, modified, hash }) })
+        Ok(Source { format, kind: SourceKind::File(SourceFile { path, state }) })
     }
 
     /// The name to show.
@@ -74,11 +71,11 @@ impl Source {
         }
     }
 
-    /// Opens it and cuts it into pieces of about `size` bytes.
-    pub(crate) fn open(&self, size: u64) -> Result<Opened, Failure> {
+    /// Opens it and cuts it into pieces of about `size` bytes. A text is cut at all `ends`, and not read beyond the last.
+    pub(crate) fn open(&self, size: u64, ends: &[u64]) -> Result<Opened, Failure> {
         Ok(match (self.format, &self.kind) {
-            (FileFormat::Ndjson, _) => self.text(TextKind::Ndjson, size)?,
-            (FileFormat::Csv, _) => self.text(TextKind::Csv, size)?,
+            (FileFormat::Ndjson, _) => self.text(TextKind::Ndjson, size, ends)?,
+            (FileFormat::Csv, _) => self.text(TextKind::Csv, size, ends)?,
             (FileFormat::Parquet, SourceKind::File(file)) => {
                 let (pieces, rows) = BatchPieces::parquet(&file.path, size)?;
                 Opened { pieces: Box::new(pieces), units: Some(rows) }
@@ -93,13 +90,13 @@ impl Source {
         })
     }
 
-    fn text(&self, kind: TextKind, size: u64) -> Result<Opened, Failure> {
+    fn text(&self, kind: TextKind, size: u64, ends: &[u64]) -> Result<Opened, Failure> {
         let (input, units): (Input, _) = match &self.kind {
             SourceKind::Input => (Box::new(std::io::stdin()), None),
-            SourceKind::File(file) => (Box::new(open(&file.path)?), Some(file.bytes)),
+            SourceKind::File(file) => (Box::new(open(&file.path)?), Some(file.state.bytes)),
         };
         let size = usize::try_from(size).unwrap_or(usize::MAX);
-        Ok(Opened { pieces: Box::new(TextPieces::new(kind, input, size)), units })
+        Ok(Opened { pieces: Box::new(TextPieces::new(kind, input, size).cut_at(ends)), units })
     }
 }
 

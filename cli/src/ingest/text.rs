@@ -4,6 +4,7 @@
 //! text and the size alone, not on how the reads came, so that every run makes the same pieces. A CSV record may hold
 //! line ends inside quotes; its header is repeated in front of each piece.
 
+use std::collections::VecDeque;
 use std::io::Read;
 
 use super::piece::{Content, Piece, Place};
@@ -38,8 +39,29 @@ pub(crate) struct TextPieces<R> {
 impl<R: Read> TextPieces<R> {
     /// `size` is of a piece's own records, without the repeated header.
     pub(crate) fn new(kind: TextKind, input: R, size: usize) -> TextPieces<R> {
-        let input = Records { kind, input, size: size.max(1), buffer: Vec::new(), ended: false };
+        let input = Records {
+            kind,
+            input,
+            size: size.max(1),
+            buffer: Vec::new(),
+            left: u64::MAX,
+            later: VecDeque::new(),
+            ended: false,
+            whole: true,
+        };
         TextPieces { kind, input, header: None, number: 0, rows: 0, lines: 0, failed: false }
+    }
+
+    /// Ends a piece at each of these positions in the text, which earlier runs took for its end, and the text at the
+    /// last one. Nothing given, nothing is changed.
+    pub(crate) fn cut_at(mut self, ends: &[u64]) -> TextPieces<R> {
+        let begins = std::iter::once(0).chain(ends.iter().copied());
+        let mut lengths: VecDeque<u64> =
+            ends.iter().zip(begins).map(|(end, begin)| end - begin.min(*end)).collect();
+        if let Some(first) = lengths.pop_front() {
+            (self.input.left, self.input.later) = (first, lengths);
+        }
+        self
     }
 
     fn next_piece(&mut self) -> Result<Option<Piece>, Failure> {
@@ -117,7 +139,13 @@ struct Records<R> {
     input: R,
     size: usize,
     buffer: Vec<u8>,
+    /// Bytes to the next end.
+    left: u64,
+    /// Bytes between later ends.
+    later: VecDeque<u64>,
     ended: bool,
+    /// Whether what was cut off last ended with its line.
+    whole: bool,
 }
 
 impl<R: Read> Records<R> {
@@ -129,9 +157,15 @@ impl<R: Read> Records<R> {
             if let Some(cut) = found {
                 return Ok(Some(self.cut(&cut)));
             }
-            if self.ended {
+            if self.ended && !self.buffer.is_empty() {
                 let last = scan.at_end(&self.buffer);
-                return Ok((!self.buffer.is_empty()).then(|| self.cut(&last)));
+                return Ok(Some(self.cut(&last)));
+            }
+            if self.ended {
+                let Some(length) = self.later.pop_front() else { return Ok(None) };
+                self.go_on(length)?;
+                scan = Scan::new(self.kind);
+                continue;
             }
             if self.buffer.len() > MAX_RECORD.max(size) {
                 return Err(Failure::new(format!("a record is longer than {} MiB", MAX_RECORD >> 20))
@@ -141,16 +175,44 @@ impl<R: Read> Records<R> {
         }
     }
 
+    /// Goes on behind what an earlier run took for the end.
+    fn go_on(&mut self, length: u64) -> Result<(), Failure> {
+        (self.left, self.ended) = (length, false);
+        if self.whole {
+            return Ok(());
+        }
+        // The last row had no line end then; what follows must begin with it, or the row was sent half.
+        while self.buffer.len() < 2 && !self.ended {
+            self.fill()?;
+        }
+        let end = match self.buffer.as_slice() {
+            [b'\n', ..] => 1,
+            [b'\r', b'\n', ..] => 2,
+            [] => 0,
+            _ => {
+                return Err(Failure::new(
+                    "the last row of an earlier run was sent before all of it was in the file",
+                )
+                .hint("--again sends all rows anew"));
+            }
+        };
+        self.buffer.drain(..end);
+        Ok(())
+    }
+
     fn cut(&mut self, ends: &Ends) -> Cut {
+        self.whole = self.buffer[..ends.at].last() == Some(&b'\n');
         let rest = self.buffer.split_off(ends.at);
         Cut { text: std::mem::replace(&mut self.buffer, rest), rows: ends.rows, lines: ends.lines }
     }
 
     fn fill(&mut self) -> Result<(), Failure> {
         let before = self.buffer.len();
-        let read = (&mut self.input).take(READ as u64).read_to_end(&mut self.buffer);
+        let read = (&mut self.input).take(self.left.min(READ as u64)).read_to_end(&mut self.buffer);
         read.map_err(|e| Failure::new(format!("the input cannot be read: {e}")))?;
-        self.ended = self.buffer.len() == before;
+        let read = self.buffer.len() - before;
+        self.left -= read as u64;
+        self.ended = read == 0;
         Ok(())
     }
 

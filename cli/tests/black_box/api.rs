@@ -77,6 +77,11 @@ async fn reads_are_projected_filtered_and_limited() {
     assert_eq!(numbers(&api.scan(&table, "").await), (0..50).collect::<Vec<_>>());
     assert_eq!(numbers(&api.scan(&table, "?limit=7").await), (0..7).collect::<Vec<_>>());
     assert_eq!(api.scan(&table, "?limit=1&columns=b").await, [json!({ "b": "0" })]);
+    let system =
+        "?filter=_offset%20%3E%3D%2048%20and%20_timestamp%20%3E%20%271970-01-01%27%20and%20_bucket%20%3D%200";
+    assert_eq!(numbers(&api.scan(&table, system).await), [48, 49]);
+    let problem = api.get(&format!("{table}/scan?filter=_ofset%20%3D%201")).await.expect(400).problem();
+    assert!(problem["detail"].as_str().unwrap().contains("did you mean `_offset`?"), "{problem}");
     assert_eq!(api.scan(&table, "?limit=1&columns=b,a").await, [json!({ "b": "0", "a": 0 })]);
     for (filter, want) in [
         ("a between 3 and 5", vec![3, 4, 5]),

@@ -114,6 +114,77 @@ async fn a_file_is_ingested_once_and_the_summary_is_json() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn failures_are_json_for_who_asks_for_it() {
+    let url = server().await;
+    let document = |args: &[&str]| -> Value {
+        let output = run(args, &[("WADI_URL", &url)]);
+        assert!(!output.status.success() && output.stdout.is_empty(), "{args:?}: {output:?}");
+        serde_json::from_slice(&output.stderr).unwrap_or_else(|e| panic!("{e}: {}", text(&output.stderr)))
+    };
+    assert_eq!(document(&["--json", "tabel"])["code"], "usage");
+    let unknown = document(&["--json", "table", "show", "a.none"]);
+    assert_eq!((&unknown["status"], &unknown["code"]), (&404.into(), &"http_error".into()), "{unknown}");
+    let slip = ["--json", "table", "create", "a.x", "--columns", "a int", "--property", "table.log.tll=7d"];
+    assert!(document(&slip)["detail"].as_str().unwrap().contains("did you mean \"table.log.ttl\"?"));
+    let nobody = document(&["--json", "--url", "http://127.0.0.1:1", "status"]);
+    assert_eq!(nobody["code"], "unreachable", "{nobody}");
+    assert!(nobody["hint"].as_str().unwrap().contains("wadi dev"), "{nobody}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn times_are_times_for_people_and_numbers_for_programs() {
+    let url = server().await;
+    let show =
+        |more: &[&str]| text(&run(&[&["table", "show", "a.t"], more].concat(), &[("WADI_URL", &url)]).stdout);
+    assert!(show(&[]).contains("1970-01-01T00:00:00.005Z"), "{}", show(&[]));
+    assert_eq!(serde_json::from_str::<Value>(&show(&["--json"])).unwrap()["created_at"], 5);
+}
+
+/// Nobody reads on: no error, and nothing on stderr.
+#[test]
+fn a_closed_pipe_ends_quietly() {
+    for (args, closed) in [(&["completions", "bash"][..], "stdout"), (&["tabel"], "stderr")] {
+        let line = format!(
+            "\"$0\" \"$@\" {} | true; echo ${{PIPESTATUS[0]}}",
+            if closed == "stderr" { "2>&1 >/dev/null" } else { "" }
+        );
+        let mut command = Command::new("bash");
+        // `true` may be gone before or after the command writes; often enough it is before.
+        command.arg("-c").arg(format!("sleep 0.1; {line}")).arg(env!("CARGO_BIN_EXE_wadi")).args(args);
+        let output = command.output().unwrap();
+        let want = if closed == "stderr" { "2\n" } else { "0\n" };
+        assert_eq!((text(&output.stdout).as_str(), text(&output.stderr).as_str()), (want, ""), "{args:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_that_grows_and_moves_is_sent_once() {
+    let url = server().await;
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name);
+    let rows = |range: std::ops::Range<u32>| range.map(|i| format!("{i}\n")).collect::<String>();
+    let ingest = |file: &str, more: &[&str]| {
+        let args = [&["--json", "ingest", "a.t", file, "--piece-size", "1KiB"], more].concat();
+        let output = wadi(directory.path(), &args, &[("WADI_URL", &url)]).output().unwrap();
+        let document = if output.status.success() { &output.stdout } else { &output.stderr };
+        let lines = text(document);
+        let json = lines.find('{').map_or("", |at| &lines[at..]);
+        serde_json::from_str::<Value>(json).unwrap_or_else(|e| panic!("{e}: {lines}"))
+    };
+    let counts = |answer: &Value| (answer["rows"].clone(), answer["rows_of_earlier_runs"].clone());
+    std::fs::write(path("a.csv"), format!("a\n{}", rows(0..1000))).unwrap();
+    assert_eq!(counts(&ingest("a.csv", &[])), (1000.into(), 0.into()));
+    // Other rows behind it, another name, other settings for what comes.
+    std::fs::write(path("a.csv"), format!("a\n{}", rows(0..1500))).unwrap();
+    std::fs::rename(path("a.csv"), path("b.csv")).unwrap();
+    assert_eq!(counts(&ingest("b.csv", &["--on-error", "skip"])), (1500.into(), 1000.into()));
+    assert_eq!(counts(&ingest("b.csv", &[])), (1500.into(), 1500.into()));
+    // Another file under a name whose rows were all sent.
+    std::fs::write(path("b.csv"), format!("a\n{}", rows(5..1005))).unwrap();
+    assert_eq!(counts(&ingest("b.csv", &[])), (1000.into(), 0.into()));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn failures_exit_with_1_and_say_what_to_do() {
     let url = server().await;
     let output = run(&["table", "list", "a"], &[("WADI_URL", &url)]);

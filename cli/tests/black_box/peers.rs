@@ -113,10 +113,7 @@ impl Peer {
 
     /// The flags of a server on `s3://wadi/<prefix>` at this peer.
     pub(crate) fn s3_flags(&self, prefix: &str) -> String {
-        format!(
-            "--object-store s3://wadi/{prefix} --s3-endpoint {} --s3-region us-east-1 --s3-allow-http",
-            self.url
-        )
+        s3_flags(&self.url, prefix)
     }
 
     /// Starts it, the first time or after [`Peer::kill`], with what it had.
@@ -161,6 +158,13 @@ impl Peer {
             sleep(Duration::from_millis(100)).await;
         }
     }
+}
+
+/// The flags of a server on `s3://wadi/<prefix>` at this endpoint.
+pub(crate) fn s3_flags(endpoint: &str, prefix: &str) -> String {
+    format!(
+        "--object-store s3://wadi/{prefix} --s3-endpoint {endpoint} --s3-region us-east-1 --s3-allow-http"
+    )
 }
 
 /// A program of the project's Python environment.

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use tokio::time::timeout;
 
 use crate::harness::{ARROW, NDJSON, PATIENCE, Server, Setup};
+use crate::wire::Wire;
 
 async fn server_with_table(buckets: u32) -> (Server, String) {
     let server = Setup::dev().into_ready().await;
@@ -205,4 +206,75 @@ async fn a_long_poll_answers_when_a_row_comes() {
     assert!(began.elapsed() < Duration::from_secs(30), "{:?}", began.elapsed());
     let empty = server.api.get(&format!("{table}/log?offset=1&wait_ms=200")).await.expect(200);
     assert_eq!(empty.json()["rows"], json!([]));
+}
+
+/// The rows that a `wadi tail` has printed into a file.
+fn printed(path: &std::path::Path) -> Vec<u64> {
+    let text = std::fs::read_to_string(path).unwrap();
+    text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()["a"].as_u64().unwrap()).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_command_goes_on_over_cut_connections_restarts_and_runs_without_gap_or_repeat() {
+    const RUN: u32 = 150;
+    let setup = Setup::dev();
+    let mut server = setup.ready().await;
+    server.api.create_database().await;
+    let columns = json!([{ "name": "a", "type": "bigint" }]);
+    let table = server.api.create_table(&json!({ "name": "tail", "columns": columns, "buckets": 3 })).await;
+    let wire = Wire::to(&server.api.url).await;
+    let directory = tempfile::tempdir().unwrap();
+    let (rows, cursor) = (directory.path().join("rows"), directory.path().join("cursor"));
+    let mut written = 0;
+    for run in 1..=2 {
+        let out = std::fs::File::options().create(true).append(true).open(&rows).unwrap();
+        // Only the first run is told where to begin; the second has the file.
+        let from = if run == 1 { "earliest" } else { "latest" };
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_wadi"))
+            .args(["--url", wire.url(), "tail", "t.tail", "--from", from, "--limit", &RUN.to_string()])
+            .arg("--cursor-file")
+            .arg(&cursor)
+            .stdout(out)
+            .stderr(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        // Rows beyond the limit are there for the next run.
+        let end = RUN * run + RUN / 2;
+        while written < end {
+            append(&server, &table, written..(written + 7).min(end)).await;
+            written = (written + 7).min(end);
+            wire.cut();
+            if run == 1 && (70..77).contains(&written) {
+                server.process.kill();
+                server = setup.ready().await;
+                wire.lead_to(&server.api.url);
+            }
+            tokio::time::sleep(Duration::from_millis(40)).await;
+        }
+        let waited = tokio::time::Instant::now();
+        while command.try_wait().unwrap().is_none() {
+            assert!(
+                waited.elapsed() < PATIENCE,
+                "the tail of run {run} does not end: {} rows",
+                printed(&rows).len()
+            );
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        let output = command.wait_with_output().unwrap();
+        let told = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.success(), "{told}");
+        let last = std::fs::read_to_string(&cursor).unwrap();
+        assert!(told.contains(last.trim()) && told.contains("connection was lost"), "{told}");
+        let found = printed(&rows);
+        assert_eq!(found.len() as u32, RUN * run);
+        let once: std::collections::BTreeSet<u64> = found.iter().copied().collect();
+        assert_eq!(once.len(), found.len(), "a row came twice");
+    }
+    // The rest comes too, so none was passed over.
+    let text = std::fs::read_to_string(&cursor).unwrap();
+    let mut lines = Lines::open(&server, &format!("{table}/tail?from={}", text.trim()), NDJSON, None).await;
+    let mut found = printed(&rows);
+    found.extend(numbers(&mut lines, (written - 2 * RUN) as usize).await);
+    found.sort_unstable();
+    assert_eq!(found, (0..u64::from(written)).collect::<Vec<_>>());
 }

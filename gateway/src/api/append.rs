@@ -4,6 +4,7 @@ use axum::extract::{Request, State};
 use axum::response::Response;
 use wadi_model::ErrorKind;
 
+use super::parameters::InTable;
 use super::writing::{OnError, Received, Sorted};
 use crate::app::Gateway;
 use crate::problem::Problem;
@@ -12,7 +13,7 @@ use crate::targets;
 
 /// Adds rows to a log table.
 #[utoipa::path(post, path = "/v1/databases/{database}/tables/{table}/append", tag = "rows",
-    params(("database" = String, Path), ("table" = String, Path),
+    params(InTable,
         ("on_error" = Option<String>, Query, description = "fail (default), skip or dlq"),
         ("Idempotency-Key" = Option<String>, Header), ("Wadi-Producer-Id" = Option<String>, Header),
         ("Wadi-Sequence" = Option<u64>, Header)),

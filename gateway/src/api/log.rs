@@ -13,6 +13,7 @@ use tokio::time::Instant;
 use wadi_model::{ErrorKind, Offset, Table};
 use wadi_store::shard::{LogAnswer, LogRead, LogReadError, Piece, Shard};
 
+use super::parameters::{Chosen, InTable};
 use crate::app::Gateway;
 use crate::body::AnswerFormat;
 use crate::places::{Place, Scope, name_a_partition};
@@ -69,11 +70,8 @@ pub(super) fn bucket_of(parameters: &mut Parameters, table: &Table) -> Result<u3
 
 /// Reads a bucket's log.
 #[utoipa::path(get, path = "/v1/databases/{database}/tables/{table}/log", tag = "rows",
-    params(("database" = String, Path), ("table" = String, Path),
-        ("bucket" = Option<u32>, Query), ("partition" = Option<String>, Query, description = "Needed in partitioned tables"),
-        ("offset" = Option<u64>, Query, description = "From here on; default 0"),
-        ("columns" = Option<String>, Query), ("filter" = Option<String>, Query, description = "SQL condition on columns"),
-        ("max_bytes" = Option<u64>, Query), ("max_rows" = Option<u64>, Query),
+    params(InTable, Chosen, ("bucket" = Option<u32>, Query), ("partition" = Option<String>, Query, description = "Needed in partitioned tables"),
+        ("offset" = Option<u64>, Query, description = "From here on; default 0"), ("max_bytes" = Option<u64>, Query), ("max_rows" = Option<u64>, Query),
         ("wait_ms" = Option<u64>, Query, description = "Wait so long for the first row")),
     responses((status = 200, description = "Rows; Wadi-Next-Offset, Wadi-High-Watermark, Wadi-Log-Start tell where they stand"),
         (status = 410, description = "The offset is out of range")))]

@@ -5,6 +5,7 @@ use axum::extract::State;
 use serde::Serialize;
 use wadi_model::{Bucket, ErrorKind, Offset};
 
+use super::parameters::InTable;
 use crate::app::Gateway;
 use crate::places::Scope;
 use crate::problem::Problem;
@@ -68,8 +69,7 @@ struct BucketOffset {
 
 /// Tells offsets of all buckets.
 #[utoipa::path(get, path = "/v1/databases/{database}/tables/{table}/offsets", tag = "rows",
-    params(("database" = String, Path), ("table" = String, Path),
-        ("partition" = Option<String>, Query, description = "Only of this partition"),
+    params(InTable, ("partition" = Option<String>, Query, description = "Only of this partition"),
         ("at" = Option<String>, Query, description = "earliest, latest (default) or a time in RFC 3339")),
     responses((status = 200, description = "One offset for each bucket")))]
 pub async fn offsets(

@@ -17,6 +17,7 @@ use wadi_model::{Offset, Table};
 use wadi_store::shard::{Bounds, LogAnswer, LogReadError};
 
 use super::log::{AGAIN, Read, answer_format};
+use super::parameters::{Chosen, InTable};
 use crate::app::Gateway;
 use crate::body::AnswerFormat;
 use crate::places::{Place, Scope};
@@ -34,9 +35,8 @@ const FORMATS: [AnswerFormat; 4] =
 
 /// Reads all rows of a table.
 #[utoipa::path(get, path = "/v1/databases/{database}/tables/{table}/scan", tag = "rows",
-    params(("database" = String, Path), ("table" = String, Path), ("columns" = Option<String>, Query),
-        ("filter" = Option<String>, Query, description = "SQL condition on columns"),
-        ("partition" = Option<String>, Query, description = "Only of this partition"), ("limit" = Option<u64>, Query)),
+    params(InTable, Chosen, ("partition" = Option<String>, Query, description = "Only of this partition"),
+        ("limit" = Option<u64>, Query, description = "At most so many rows")),
     responses((status = 200, description = "All rows as of the beginning of the call")))]
 pub async fn scan(
     State(gateway): State<Gateway>,

@@ -38,6 +38,7 @@ pub async fn status(State(gateway): State<Gateway>) -> Json<serde_json::Value> {
         "gateway": host.gateway(),
         "ready": host.is_ready(),
         "unflushed_bytes": host.context().memory.used(),
+        "object_store": host.context().health.illness(),
         "shards": host.status(),
     }))
 }

@@ -14,6 +14,7 @@ use wadi_model::table::ColumnSpec;
 use wadi_model::{ErrorKind, Offset, Table, TableSpec};
 
 use super::databases::json;
+use super::parameters::InTable;
 use crate::app::Gateway;
 use crate::auto_partition;
 use crate::places::Scope;
@@ -165,7 +166,7 @@ pub async fn create(
 
 /// Describes a table, with statistics of its rows.
 #[utoipa::path(get, path = "/v1/databases/{database}/tables/{table}", tag = "tables",
-    params(("database" = String, Path), ("table" = String, Path)),
+    params(InTable),
     responses((status = 200, description = "The table"), (status = 404, description = "Does not exist")))]
 pub async fn show(
     State(gateway): State<Gateway>,
@@ -213,7 +214,7 @@ pub struct AlterTable {
 
 /// Changes a table's columns and options.
 #[utoipa::path(patch, path = "/v1/databases/{database}/tables/{table}", tag = "tables",
-    params(("database" = String, Path), ("table" = String, Path)),
+    params(InTable),
     request_body(content = Object, description = "{changes:[{add_column|rename_column|drop_column|widen_column}], properties?}"),
     responses((status = 200, description = "The table now"), (status = 400, description = "Not allowed")))]
 pub async fn alter(
@@ -229,7 +230,7 @@ pub async fn alter(
 
 /// Takes a table away.
 #[utoipa::path(delete, path = "/v1/databases/{database}/tables/{table}", tag = "tables",
-    params(("database" = String, Path), ("table" = String, Path)),
+    params(InTable),
     responses((status = 204, description = "Gone"), (status = 404, description = "Does not exist")))]
 pub async fn drop_table(
     State(gateway): State<Gateway>,

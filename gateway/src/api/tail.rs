@@ -1,9 +1,12 @@
 //! `GET …/tail`: an endless stream over all buckets of a table.
 //!
 //! Each round reads what every bucket has from its cursor on, then waits until one of their shards moves or the catalog
-//! changes: partitions may have come or gone ([`follow`]). A reader that
-//! is slower than the writers simply reads from older places; nothing is buffered for it. Between rows, server-sent
-//! events carry a sign of life.
+//! changes: partitions may have come or gone ([`follow`]). A reader that is slower than the writers simply reads from
+//! older places; nothing is buffered for it.
+//!
+//! Server-sent events carry cursors: one before the first row, one behind the rows of each read, one when rows that do not
+//! match were passed over. What came since the last cursor comes again after it, in whatever order; a client that wants
+//! no row twice shows rows when their cursor has come. Between rows there is a sign of life.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,11 +26,13 @@ use wadi_model::{LogSeq, Table};
 use wadi_store::shard::{LogAnswer, LogReadError};
 
 use super::log::{AGAIN, Read, answer_format};
+use super::parameters::{Chosen, InTable};
 use crate::app::Gateway;
 use crate::body::AnswerFormat;
 use crate::problem::Problem;
 use crate::request::{Parameters, TablePath};
 use crate::rows::{Selection, Writer};
+use cursor::Cursor;
 use follow::Follow;
 
 mod cursor;
@@ -44,10 +49,10 @@ const FORMATS: [AnswerFormat; 3] =
 
 /// Streams rows as they become durable.
 #[utoipa::path(get, path = "/v1/databases/{database}/tables/{table}/tail", tag = "rows",
-    params(("database" = String, Path), ("table" = String, Path),
+    params(InTable, Chosen,
         ("from" = Option<String>, Query, description = "earliest, latest (default), a time in RFC 3339, or a cursor"),
         ("partition" = Option<String>, Query, description = "Only this partition; needed over 512 buckets"),
-        ("columns" = Option<String>, Query), ("filter" = Option<String>, Query)),
+        ("limit" = Option<u64>, Query, description = "End after so many rows")),
     responses((status = 200, description = "NDJSON, server-sent events whose ids are cursors, or an Arrow stream")))]
 pub async fn tail(
     State(gateway): State<Gateway>,
@@ -64,9 +69,10 @@ pub async fn tail(
     let given = parameters.text("from");
     let from = resumed.or(given).unwrap_or_else(|| "latest".to_owned());
     let partition = parameters.text("partition");
+    let left = parameters.number("limit", u64::MAX, u64::MAX)?;
     parameters.finish()?;
     let follow = Follow::start(&gateway, &table, partition.as_deref(), &from).await?;
-    let rows = Rows { gateway, table, wanted, selection, follow, format };
+    let rows = Rows { gateway, table, wanted, selection, follow, left, format };
     let mut response = Response::new(Body::from_stream(rows.stream()));
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(format.content_type()));
@@ -96,6 +102,8 @@ struct Rows {
     wanted: Wanted,
     selection: Selection,
     follow: Follow,
+    /// Rows until the stream ends.
+    left: u64,
     format: AnswerFormat,
 }
 
@@ -117,9 +125,14 @@ impl Rows {
                 Ok(head) => yield Ok(head),
                 Err(problem) => return yield Err(End::Failed(problem)),
             }
+            let events = self.format == AnswerFormat::EventStream;
+            let mut told = self.follow.cursor();
+            if events {
+                yield Ok(cursor_event(&told));
+            }
             let mut pulse = Instant::now();
             let mut catalog = self.gateway.catalog().changes();
-            loop {
+            while self.left > 0 {
                 catalog.borrow_and_update();
                 match self.refresh().await {
                     Ok(true) => writer = Writer::new(self.format, &self.selection.schema),
@@ -127,16 +140,17 @@ impl Rows {
                     Err(end) => return yield Err(end),
                 }
                 let dropped = self.follow.take_dropped();
-                if !dropped.is_empty() && self.format == AnswerFormat::EventStream {
+                if !dropped.is_empty() && events {
                     for dropped in &dropped {
                         let dropped = serde_json::to_string(dropped).unwrap_or_default();
                         yield Ok(format!("event: partition_dropped\ndata: {dropped}\n\n").into());
                     }
-                    yield Ok(self.cursor_event());
+                    told = self.follow.cursor();
+                    yield Ok(cursor_event(&told));
                 }
                 if self.follow.is_over() {
                     // A stream that breaks off may lose its last event; who reads events was told, and needs no more.
-                    if self.format != AnswerFormat::EventStream {
+                    if !events {
                         yield Err(End::Changed);
                     }
                     return;
@@ -154,6 +168,7 @@ impl Rows {
                             let Some(LogAnswer { pieces, share, .. }) = round.answer else { continue };
                             let found = !pieces.is_empty();
                             for piece in pieces {
+                                self.left -= piece.rows() as u64;
                                 match writer.send(&cpu, piece, share.clone()).await {
                                     Ok((next, bytes)) => {
                                         writer = next;
@@ -162,26 +177,33 @@ impl Rows {
                                     Err(problem) => return yield Err(End::Failed(problem)),
                                 }
                             }
-                            if found && self.format == AnswerFormat::EventStream {
-                                yield Ok(self.cursor_event());
+                            if found && events {
+                                told = self.follow.cursor();
+                                yield Ok(cursor_event(&told));
+                            }
+                            if self.left == 0 {
+                                break;
                             }
                         }
                         Err(end) => return yield Err(end),
                     }
                 }
-                if !behind {
+                if !behind && self.left > 0 {
                     wait(waiting, &mut catalog).await;
                 }
-                if pulse.elapsed() >= PULSE && self.format == AnswerFormat::EventStream {
-                    pulse = Instant::now();
+                if pulse.elapsed() < PULSE {
+                    continue;
+                }
+                pulse = Instant::now();
+                if events && told != self.follow.cursor() {
+                    told = self.follow.cursor();
+                    yield Ok(cursor_event(&told));
+                } else if events {
                     yield Ok(Bytes::from_static(b": alive\n\n"));
                 }
             }
+            yield Ok(writer.end(&[]));
         }
-    }
-
-    fn cursor_event(&self) -> Bytes {
-        format!("event: cursor\nid: {}\ndata:\n\n", self.follow.cursor().write()).into()
     }
 
     /// Reads what one bucket has.
@@ -199,7 +221,7 @@ impl Rows {
             place: &place,
             until: None,
             max_bytes: STEP_BYTES,
-            max_rows: usize::MAX,
+            max_rows: usize::try_from(self.left).unwrap_or(usize::MAX),
         };
         match read.once(&shard, offset).await {
             Ok(answer) => {
@@ -241,6 +263,10 @@ impl Rows {
         (self.table, self.selection) = (now, selection);
         Ok(!same)
     }
+}
+
+fn cursor_event(cursor: &Cursor) -> Bytes {
+    format!("event: cursor\nid: {}\ndata:\n\n", cursor.write()).into()
 }
 
 #[derive(Default)]

@@ -2,8 +2,11 @@ use std::sync::Arc;
 
 use arrow::array::*;
 use arrow::datatypes::{Decimal128Type, Int32Type, Int64Type};
+use arrow_ipc::CompressionType;
+use arrow_ipc::writer::{IpcWriteOptions, StreamWriter};
 use proptest::prelude::*;
 use wadi_model::ids::TableId;
+use wadi_model::ipc;
 use wadi_model::reject::RowError;
 use wadi_model::table::{ColumnSpec, Table, TableSpec};
 use wadi_model::{ErrorKind, Fault};
@@ -329,6 +332,34 @@ fn arrow_columns_come_in_any_order_and_encoding() {
     assert_eq!(decoded.batch.column(1).as_string::<i32>().value(2), "x");
     assert_eq!(decoded.batch.column(3).as_string::<i32>().value(0), "p");
     assert_eq!(decoded.batch.column(4).as_primitive::<Int32Type>().values(), &[7, 7, 8]);
+}
+
+#[test]
+fn columns_that_fit_keep_the_buffers_that_they_came_in() {
+    let schema = schema(&[("n", "bigint not null"), ("wide", "bigint not null")]);
+    let numbers = || Int64Array::from_iter_values((0..2_000).map(|i| i * i % 911));
+    let narrow = Int32Array::from_iter_values((0..2_000).map(|i| i % 17));
+    let batch = RecordBatch::try_from_iter([
+        ("wide", Arc::new(narrow.clone()) as ArrayRef),
+        ("n", Arc::new(numbers()) as ArrayRef),
+    ])
+    .unwrap();
+    let zstd = IpcWriteOptions::default().try_with_compression(Some(CompressionType::ZSTD)).unwrap();
+    let mut writer = StreamWriter::try_new_with_options(Vec::new(), &batch.schema(), zstd).unwrap();
+    writer.write(&batch).unwrap();
+    let decoded = read(BodyFormat::ArrowStream, writer.into_inner().unwrap(), &schema).unwrap();
+    let compressed = |level| ipc::encode(&decoded.batch, ipc::Compression::Zstd { level }).unwrap();
+    let stored =
+        ipc::encode_reusing(&decoded.batch, ipc::Compression::default(), &decoded.originals).unwrap();
+    let column = |encoded: &ipc::Encoded, i: usize| {
+        let extent = encoded.columns[i];
+        encoded.message.slice(extent.start as usize..(extent.start + extent.len) as usize)
+    };
+    // Arrow's writer compresses with level 3, this table with 1; the other column was converted.
+    assert_eq!(column(&stored, 0), column(&compressed(3), 0));
+    assert_ne!(column(&stored, 0), column(&compressed(1), 0));
+    assert_eq!(column(&stored, 1), column(&compressed(1), 1));
+    assert_eq!(ipc::decode(&stored.message, schema.arrow(), 1 << 20).unwrap(), decoded.batch);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tokio::time::Instant;
-use wadi_meta::etcd::{EtcdOptions, EtcdStore};
+use wadi_meta::etcd::{EtcdOptions, EtcdStore, EtcdTls};
 use wadi_meta::{MetaErrorKind, MetaStore, Txn};
 
 use crate::etcd_server::EtcdServer;
@@ -122,4 +122,31 @@ async fn an_address_without_etcd_is_named_in_the_error() {
     let error = EtcdStore::connect(options).await.unwrap_err();
     assert_eq!(error.kind(), MetaErrorKind::Unavailable);
     assert!(error.to_string().contains("http://127.0.0.1:1"), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn over_tls_both_ends_show_certificates_and_others_are_not_spoken_to() {
+    in_time(async {
+        let server = EtcdServer::start_with_tls().await;
+        let store = server.connect("tls").await;
+        let mut watch = watch_from_now(&store, "").await;
+        let session = store.session(Duration::from_secs(5)).await.unwrap();
+        commit(&store, Txn::new().put_in(session.id(), "k", "1")).await;
+        assert_eq!(changes(&mut watch).await.1, ["k=1"]);
+        session.close().await.unwrap();
+        assert_eq!(value(&store, "k").await, None);
+
+        let refused = async |tls: EtcdTls| {
+            let options = EtcdOptions::new(vec![server.url().to_owned()], "tls");
+            let options = EtcdOptions { tls, timeout: Duration::from_secs(2), ..options };
+            EtcdStore::connect(options).await.unwrap_err()
+        };
+        let ca = Some(server.tls().ca.clone().into_bytes());
+        // Signed by nobody that the system knows; then known, but without a certificate of our own.
+        refused(EtcdTls::default()).await;
+        refused(EtcdTls { ca, identity: None }).await;
+        let rubbish = EtcdTls { ca: Some(b"rubbish".to_vec()), identity: None };
+        assert!(refused(rubbish).await.to_string().contains(server.url()));
+    })
+    .await;
 }

@@ -19,6 +19,13 @@ fn values_are_checked_and_typed() {
 fn unknown_names_get_a_suggestion() {
     let error = options(&[("table.log.tll", "7d")]).unwrap_err();
     assert_eq!(error.to_string(), "option \"table.log.tll\" is not known; did you mean \"table.log.ttl\"?");
+    for slip in ["tabel.log.ttl", "Table.log.ttl", "log.ttl"] {
+        let error = options(&[(slip, "7d")]).unwrap_err().to_string();
+        assert!(error.ends_with("did you mean \"table.log.ttl\"?"), "{error}");
+    }
+    for own in ["owner", "team.log.ttl", "log.level", "ttl"] {
+        assert!(options(&[(own, "7d")]).is_ok(), "{own}");
+    }
 }
 
 #[test]

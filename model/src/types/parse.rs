@@ -213,7 +213,13 @@ impl<'a> Reader<'a> {
             "double" => DataType::Double,
             "decimal" | "numeric" => self.decimal()?,
             "char" => DataType::Char(self.number(1, 1, 1 << 20)?),
-            "string" | "text" | "varchar" => DataType::String,
+            "string" | "text" | "varchar" => {
+                self.skip_space();
+                if self.rest().starts_with('(') {
+                    return Err(self.error(format!("a {word} has no length here; write string")));
+                }
+                DataType::String
+            }
             "binary" => DataType::Binary(self.number(1, 1, 1 << 20)?),
             "bytes" => DataType::Bytes,
             "date" => DataType::Date,

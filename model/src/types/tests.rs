@@ -25,6 +25,8 @@ fn bad_spellings_say_where_and_why() {
     for bad in ["", "in", "int int", "array<int", "map<int>", "row<>", "row<a int, a int>", "int not null"] {
         assert!(bad.parse::<DataType>().is_err(), "{bad} was taken");
     }
+    let error = "varchar(3)".parse::<DataType>().unwrap_err().to_string();
+    assert!(error.ends_with("at character 8: a varchar has no length here; write string"), "{error}");
     let deep = "array<".repeat(100_000);
     assert!(deep.parse::<DataType>().is_err());
 }

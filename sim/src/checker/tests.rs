@@ -16,6 +16,10 @@ fn history() -> (Checker, Vec<i64>) {
     (checker, ids.collect())
 }
 
+fn rows(ids: &[i64]) -> Vec<Entry> {
+    ids.iter().map(|id| Entry::Row(*id)).collect()
+}
+
 fn finished(mut checker: Checker, end: u64) -> Vec<&'static str> {
     checker.finish(&BTreeMap::from([(BUCKET, end)]));
     checker.violations().iter().map(|v| v.invariant).collect()
@@ -24,15 +28,15 @@ fn finished(mut checker: Checker, end: u64) -> Vec<&'static str> {
 #[test]
 fn a_good_history_passes() {
     let (mut checker, ids) = history();
-    checker.read(BUCKET, 0, &ids, "r");
-    checker.read(BUCKET, 2, &ids[2..], "again");
+    checker.read(BUCKET, 0, &rows(&ids), "r");
+    checker.read(BUCKET, 2, &rows(&ids[2..]), "again");
     assert!(finished(checker, 6).is_empty());
 }
 
 #[test]
 fn a_lost_acked_row_is_caught() {
     let (mut checker, ids) = history();
-    checker.read(BUCKET, 0, &ids[..5], "r");
+    checker.read(BUCKET, 0, &rows(&ids[..5]), "r");
     assert_eq!(finished(checker, 5), ["L1"]);
 }
 
@@ -43,11 +47,11 @@ fn a_row_of_a_failed_request_is_caught_before_and_after_it_failed() {
         let failed = checker.begin(BUCKET, 1);
         ids.push(first_id(failed));
         if early {
-            checker.read(BUCKET, 0, &ids, "r");
+            checker.read(BUCKET, 0, &rows(&ids), "r");
             checker.failed(failed);
         } else {
             checker.failed(failed);
-            checker.read(BUCKET, 0, &ids, "r");
+            checker.read(BUCKET, 0, &rows(&ids), "r");
         }
         assert!(finished(checker, 7).contains(&"L2"));
     }
@@ -57,7 +61,7 @@ fn a_row_of_a_failed_request_is_caught_before_and_after_it_failed() {
 fn a_duplicate_is_caught() {
     let (mut checker, mut ids) = history();
     ids.extend_from_within(0..3);
-    checker.read(BUCKET, 0, &ids, "r");
+    checker.read(BUCKET, 0, &rows(&ids), "r");
     assert_eq!(finished(checker, 9)[0], "L3");
 }
 
@@ -65,7 +69,7 @@ fn a_duplicate_is_caught() {
 fn a_second_ack_with_other_offsets_is_caught() {
     let (mut checker, ids) = history();
     checker.acked(0, 3, 3, true);
-    checker.read(BUCKET, 0, &ids, "r");
+    checker.read(BUCKET, 0, &rows(&ids), "r");
     assert_eq!(finished(checker, 6)[0], "L3");
 }
 
@@ -73,19 +77,19 @@ fn a_second_ack_with_other_offsets_is_caught() {
 fn an_offset_that_changes_its_row_is_caught() {
     let (mut checker, ids) = history();
     let open = checker.begin(BUCKET, 1);
-    checker.read(BUCKET, 0, &ids, "r");
-    checker.read(BUCKET, 5, &[first_id(open)], "other");
+    checker.read(BUCKET, 0, &rows(&ids), "r");
+    checker.read(BUCKET, 5, &rows(&[first_id(open)]), "other");
     assert_eq!(finished(checker, 6)[0], "L4");
 }
 
 #[test]
 fn a_gap_and_an_end_that_went_back_are_caught() {
     let (mut checker, ids) = history();
-    checker.read(BUCKET, 0, &ids[..2], "r");
-    checker.read(BUCKET, 3, &ids[3..], "r");
+    checker.read(BUCKET, 0, &rows(&ids[..2]), "r");
+    checker.read(BUCKET, 3, &rows(&ids[3..]), "r");
     assert!(finished(checker, 6).contains(&"L4"));
     let (mut checker, ids) = history();
-    checker.read(BUCKET, 0, &ids, "r");
+    checker.read(BUCKET, 0, &rows(&ids), "r");
     assert_eq!(finished(checker, 4), ["L4"]);
 }
 
@@ -93,7 +97,7 @@ fn a_gap_and_an_end_that_went_back_are_caught() {
 fn a_row_that_nobody_sent_is_caught() {
     let (mut checker, mut ids) = history();
     ids.push(1_000_000_000);
-    checker.read(BUCKET, 0, &ids, "r");
+    checker.read(BUCKET, 0, &rows(&ids), "r");
     assert_eq!(finished(checker, 7), ["L4"]);
 }
 
@@ -102,7 +106,7 @@ fn a_torn_request_is_caught() {
     let (mut checker, mut ids) = history();
     let open = checker.begin(BUCKET, 2);
     ids.push(first_id(open));
-    checker.read(BUCKET, 0, &ids, "r");
+    checker.read(BUCKET, 0, &rows(&ids), "r");
     assert_eq!(finished(checker, 7), ["L5"]);
 }
 
@@ -111,12 +115,12 @@ fn a_reordered_request_is_caught() {
     let (mut checker, mut ids) = history();
     let open = checker.begin(BUCKET, 2);
     ids.extend([first_id(open) + 1, first_id(open)]);
-    checker.read(BUCKET, 0, &ids, "r");
+    checker.read(BUCKET, 0, &rows(&ids), "r");
     assert_eq!(finished(checker, 8), ["L5"]);
     // Acked rows that are elsewhere than the ack said: the ack came from somebody who was not the owner.
     let (mut checker, mut ids) = history();
     ids.swap(0, 1);
-    checker.read(BUCKET, 0, &ids, "r");
+    checker.read(BUCKET, 0, &rows(&ids), "r");
     assert!(finished(checker, 6).contains(&"F1"));
 }
 
@@ -128,7 +132,7 @@ fn a_request_in_doubt_may_be_there_or_not() {
         if there {
             ids.push(first_id(open));
         }
-        checker.read(BUCKET, 0, &ids, "r");
+        checker.read(BUCKET, 0, &rows(&ids), "r");
         assert!(finished(checker, ids.len() as u64).is_empty());
     }
 }

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use tokio::time::sleep;
-use wadi_model::{Bucket, Offset};
+use wadi_model::{Bucket, Offset, system};
 use wadi_store::shard::{LogRead, LogReadError};
 
-use super::rows::ids;
-use super::{Scene, Shared};
+use super::rows::entries;
+use super::{Scene, Shared, keyed};
 use crate::clock::Dice;
 use crate::gateway::Life;
 
@@ -17,7 +17,9 @@ pub async fn follow(scene: Shared, reader: String, dice: Dice) {
     let mut next: BTreeMap<Bucket, u64> = BTreeMap::new();
     while !scene.over() {
         let bucket = *dice.one_of(&scene.buckets);
-        if let Some(life) = scene.gateway_for(&bucket, &dice) {
+        if scene.keyed.contains_key(&bucket.table) && dice.chance(0.5) {
+            keyed::look(&scene, &dice, bucket, &reader).await;
+        } else if let Some(life) = scene.gateway_for(&bucket, &dice) {
             let at = next.get(&bucket).copied().unwrap_or_default();
             let from = if at > 0 && dice.chance(0.2) { dice.pick(0..at) } else { at };
             let answer = tokio::select! {
@@ -48,14 +50,14 @@ async fn read(
     life.link.running().await;
     let shard = life.host.shard_of(&bucket, Duration::from_millis(50)).await.ok()?;
     let acked = scene.checker.lock().acked_end(&bucket);
-    let table = scene.table(&bucket);
+    let (table, of) = (scene.table(&bucket), scene.keyed.get(&bucket.table));
     let request = LogRead {
         table,
         bucket,
         partition: "",
         offset: Offset(from),
-        columns: vec![0, 1, 2],
-        system: Vec::new(),
+        columns: (0..table.schema().columns().len()).collect(),
+        system: of.map(|_| system::CHANGE_TYPE.to_owned()).into_iter().collect(),
         filter: None,
         until: None,
         max_bytes: dice.pick(1..200_000) as usize,
@@ -74,17 +76,21 @@ async fn read(
             return None;
         }
     };
-    let ids = match ids(table.schema().arrow(), &answer) {
-        Ok(ids) => ids,
+    let rows = match of {
+        None => entries(table.schema().arrow(), &answer),
+        Some(_) => keyed::entries(&answer),
+    };
+    let rows = match rows {
+        Ok(rows) => rows,
         Err(why) => {
             checker.violated("L4", format!("{who} read damaged rows of {bucket} from {from} on: {why}"));
             return None;
         }
     };
-    checker.read(bucket, from, &ids, &who);
+    checker.read(bucket, from, &rows, &who);
     let (next, end) = (answer.next_offset.0, answer.bounds.high_watermark.0);
-    if next != from + ids.len() as u64 || (next == from && from < end) {
-        let what = format!("{who} read {} rows of {bucket} from {from}, and goes on at {next}", ids.len());
+    if next != from + rows.len() as u64 || (next == from && from < end) {
+        let what = format!("{who} read {} rows of {bucket} from {from}, and goes on at {next}", rows.len());
         checker.violated("L4", what);
     }
     if end < acked && !scene.early_expiry {
@@ -109,6 +115,13 @@ pub async fn read_to_end(scene: &Scene, bucket: Bucket, dice: &Dice) -> u64 {
             at = next;
             continue;
         }
+        sleep(Duration::from_millis(100)).await;
+    }
+}
+
+/// Scans the rows of a primary-key table's bucket, once nothing goes wrong any more.
+pub async fn scan_all(scene: &Scene, bucket: Bucket, dice: &Dice) {
+    while !keyed::scan(scene, dice, bucket, "last").await {
         sleep(Duration::from_millis(100)).await;
     }
 }

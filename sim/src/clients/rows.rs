@@ -7,14 +7,20 @@ use arrow::datatypes::{Int32Type, Int64Type, SchemaRef};
 use wadi_model::ipc;
 use wadi_store::shard::{LogAnswer, Piece};
 
-/// The columns of all simulated tables.
+use crate::checker::Entry;
+
+/// The columns of all simulated log tables.
 pub(crate) const COLUMNS: [(&str, &str); 3] = [("id", "bigint"), ("n", "int"), ("name", "string")];
 
-fn n(id: i64) -> i32 {
+/// The columns of primary-key tables: the key, three that follow from an id, and one that holds another id.
+pub(crate) const KEYED_COLUMNS: [(&str, &str); 5] =
+    [("k", "bigint"), ("id", "bigint"), ("n", "int"), ("name", "string"), ("other", "bigint")];
+
+pub(super) fn n(id: i64) -> i32 {
     (id % 1_000_003) as i32
 }
 
-fn name(id: i64) -> String {
+pub(super) fn name(id: i64) -> String {
     format!("row {}", id.wrapping_mul(31) % 100_003)
 }
 
@@ -29,8 +35,8 @@ pub(super) fn rows(schema: &SchemaRef, first: i64, count: u64) -> Result<RecordB
     RecordBatch::try_new(schema.clone(), columns).map_err(|e| e.to_string())
 }
 
-/// The ids of an answer that asked for all columns. An error says which row is not what was sent.
-pub(super) fn ids(schema: &SchemaRef, answer: &LogAnswer) -> Result<Vec<i64>, String> {
+/// The rows of an answer that asked for all columns of a log table. An error says which row is not what was sent.
+pub(super) fn entries(schema: &SchemaRef, answer: &LogAnswer) -> Result<Vec<Entry>, String> {
     let mut all = Vec::new();
     for piece in &answer.pieces {
         let batch = match piece {
@@ -47,7 +53,7 @@ pub(super) fn ids(schema: &SchemaRef, answer: &LogAnswer) -> Result<Vec<i64>, St
             if ns.value(row) != n(id) || names.value(row) != name(id) {
                 return Err(format!("row {id} has columns {} and {}", ns.value(row), names.value(row)));
             }
-            all.push(id);
+            all.push(Entry::Row(id));
         }
     }
     Ok(all)

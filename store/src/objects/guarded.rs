@@ -1,5 +1,5 @@
-//! What every S3 store is wrapped in: requests end in bounded time, and creates say "exists already" only when
-//! something is there.
+//! What every S3 store is wrapped in: requests end in bounded time, creates say "exists already" only when something is
+//! there, and what fails is noted ([`Health`]).
 //!
 //! **Bounded.** A request whose connection has gone silent would hold up a takeover, or a database that retries for ever
 //! but waits for each answer.
@@ -23,6 +23,8 @@ use object_store::{
     ObjectStoreExt, PutMode, PutMultipartOptions, PutOptions, PutPayload, PutResult, Result,
 };
 
+use super::Health;
+
 /// How often a create is sent again while nothing is there.
 const TRIES: u32 = 5;
 
@@ -41,23 +43,31 @@ const PAUSE: Duration = Duration::from_millis(50);
 #[derive(Clone, Debug)]
 pub struct Guarded {
     inner: Arc<dyn ObjectStore>,
+    health: Health,
 }
 
 impl Guarded {
     /// Guards a store.
-    pub fn new(inner: Arc<dyn ObjectStore>) -> Guarded {
-        Guarded { inner }
+    pub fn new(inner: Arc<dyn ObjectStore>, health: Health) -> Guarded {
+        Guarded { inner, health }
+    }
+
+    async fn within<T>(&self, limit: Duration, request: impl Future<Output = Result<T>>) -> Result<T> {
+        let silent = || Error::Generic { store: STORE, source: format!("no answer within {limit:?}").into() };
+        let outcome = tokio::time::timeout(limit, request).await.unwrap_or_else(|_| Err(silent()));
+        self.health.note(&outcome);
+        outcome
     }
 
     async fn create(&self, path: &Path, payload: PutPayload, options: PutOptions) -> Result<PutResult> {
         let mut left = TRIES;
         loop {
             let put = self.inner.put_opts(path, payload.clone(), options.clone());
-            let exists = match within(WRITE, put).await {
+            let exists = match self.within(WRITE, put).await {
                 Err(error @ Error::AlreadyExists { .. }) => error,
                 outcome => return outcome,
             };
-            match within(READ, self.inner.head(path)).await {
+            match self.within(READ, self.inner.head(path)).await {
                 Ok(_) => return Err(exists),
                 Err(Error::NotFound { .. }) if left > 0 => left -= 1,
                 // In doubt it is an error like any other, never a claim that somebody was there first.
@@ -67,13 +77,6 @@ impl Guarded {
             }
             tokio::time::sleep(PAUSE).await;
         }
-    }
-}
-
-async fn within<T>(limit: Duration, request: impl Future<Output = Result<T>>) -> Result<T> {
-    match tokio::time::timeout(limit, request).await {
-        Ok(answer) => answer,
-        Err(_) => Err(Error::Generic { store: STORE, source: format!("no answer within {limit:?}").into() }),
     }
 }
 
@@ -88,7 +91,7 @@ impl ObjectStore for Guarded {
     async fn put_opts(&self, path: &Path, payload: PutPayload, options: PutOptions) -> Result<PutResult> {
         match options.mode {
             PutMode::Create => self.create(path, payload, options).await,
-            _ => within(WRITE, self.inner.put_opts(path, payload, options)).await,
+            _ => self.within(WRITE, self.inner.put_opts(path, payload, options)).await,
         }
     }
 
@@ -101,11 +104,11 @@ impl ObjectStore for Guarded {
     }
 
     async fn get_opts(&self, path: &Path, options: GetOptions) -> Result<GetResult> {
-        within(READ, self.inner.get_opts(path, options)).await
+        self.within(READ, self.inner.get_opts(path, options)).await
     }
 
     async fn get_ranges(&self, path: &Path, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
-        within(WRITE, self.inner.get_ranges(path, ranges)).await
+        self.within(WRITE, self.inner.get_ranges(path, ranges)).await
     }
 
     fn delete_stream(&self, paths: BoxStream<'static, Result<Path>>) -> BoxStream<'static, Result<Path>> {
@@ -125,7 +128,7 @@ impl ObjectStore for Guarded {
     }
 
     async fn list_with_delimiter(&self, prefix: Option<&Path>) -> Result<ListResult> {
-        within(WRITE, self.inner.list_with_delimiter(prefix)).await
+        self.within(WRITE, self.inner.list_with_delimiter(prefix)).await
     }
 
     async fn copy_opts(&self, from: &Path, to: &Path, options: CopyOptions) -> Result<()> {

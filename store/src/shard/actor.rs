@@ -26,6 +26,7 @@ use super::merging::{Merged, Pending, merge};
 use super::open::{OpenObjects, Reply, Slot};
 use super::part::{AppendError, Appended};
 use super::producers::{Lifetimes, ProducerKey, Producers, Verdict};
+use super::rows::Keep;
 use super::{COMMANDS, Ended, Shard, Shared};
 use crate::container::{Header, Kind};
 use crate::context::Share;
@@ -261,12 +262,13 @@ impl Actor {
         self.open.push(slot, self.shared.context.settings.object_bytes);
     }
 
-    /// Reads a part's rows again, which were written and forgotten since they were read, and begins anew with it.
+    /// Reads a part's rows again, which were written or forgotten since they were read, and begins anew with it. This time it
+    /// keeps all of them itself: more rows than the cache holds would drive each other out for ever.
     fn read_again(&self, mut part: Prepared, share: Share, reply: Reply) {
         let (own, shared) = (self.own.clone(), self.shared.clone());
         task::spawn(async move {
             if let Payload::Keyed(keyed) = &mut part.payload
-                && let Err(error) = keyed.read(&shared).await
+                && let Err(error) = keyed.read(&shared, Keep::All).await
             {
                 return drop(reply.send(Err(error)));
             }

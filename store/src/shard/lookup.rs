@@ -10,7 +10,7 @@ use slatedb::{DbIterator, DbSnapshot};
 use wadi_model::{Bucket, ErrorKind, Fault, LogSeq};
 
 use super::Shared;
-use super::rows::{Confirmed, Row};
+use super::rows::{Confirmed, Keep, Row};
 use crate::keys::row;
 
 /// All that can go wrong when rows are read by key.
@@ -60,7 +60,7 @@ pub(super) async fn lookup(shared: &Shared, keys: &[Bytes]) -> Result<Vec<Row>, 
     // A read that a write has voided is repeated; then the write's row is in memory, unless it was driven out already.
     while known.iter().any(Option::is_none) {
         let missing = keys.iter().zip(&known).filter(|(_, row)| row.is_none()).map(|(key, _)| key.clone());
-        let reads = shared.rows.read(&shared.db, missing.collect()).await?;
+        let reads = shared.rows.read(&shared.db, missing.collect(), Keep::All).await?;
         let found = reads.valid();
         let again = shared.rows.known(keys);
         for ((row, key), again) in known.iter_mut().zip(keys).zip(again) {

@@ -19,7 +19,7 @@ use wadi_model::{Bucket, system};
 
 use super::Shared;
 use super::part::AppendError;
-use super::rows::{Reads, Row, Rows};
+use super::rows::{Keep, Reads, Row, Rows};
 use super::targets::Targets;
 use crate::keyed::{KeyedTable, RowError};
 use crate::keys::row;
@@ -95,10 +95,10 @@ impl KeyedRows {
     }
 
     /// Reads from the database what is not known of the part's rows.
-    pub(super) async fn read(&mut self, shared: &Shared) -> Result<(), AppendError> {
+    pub(super) async fn read(&mut self, shared: &Shared, keep: Keep) -> Result<(), AppendError> {
         let keys: Vec<Bytes> = self.needed().cloned().collect();
         // What was read before is given up only once the new reads are registered.
-        let reads = shared.rows.read(&shared.db, keys).await.map_err(AppendError::internal)?;
+        let reads = shared.rows.read(&shared.db, keys, keep).await.map_err(AppendError::internal)?;
         self.reads = Some(reads);
         Ok(())
     }

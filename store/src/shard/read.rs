@@ -51,7 +51,7 @@ pub struct LogRead<'a> {
     pub columns: Vec<usize>,
     /// Names of the system columns wanted, behind the others.
     pub system: Vec<String>,
-    /// Only rows that match.
+    /// Only rows that match. Its columns are the table's and the system columns.
     pub filter: Option<&'a Arc<Predicate>>,
     /// No rows from here on, whatever is readable.
     pub until: Option<Offset>,
@@ -280,6 +280,11 @@ async fn plan(
         }
         if Offset(indexed.base_offset) > end {
             return Err(internal(format!("{} has no rows from offset {end} on", request.bucket)));
+        }
+        // What the index alone excludes costs no footer.
+        if request.filter.is_some_and(|filter| !system::may_match(filter, &request.bucket, indexed)) {
+            end = indexed.end().min(request.until.unwrap_or(Offset(u64::MAX)));
+            continue;
         }
         let footer = footers.of(shared, &located[place..]).await?;
         let position = indexed.position as usize;

@@ -4,12 +4,14 @@
 //! primary-key tables are the fold of their changelog (K1), so their chunks are read again. They are still there: nothing
 //! behind the database's durable position is ever deleted.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use arrow::array::{AsArray, RecordBatch};
 use arrow::datatypes::UInt8Type;
 use bytes::Bytes;
+use futures::future::{try_join, try_join_all};
+use futures::{StreamExt, TryStreamExt, stream};
 use slatedb::Db;
 use slatedb::config::ScanOptions;
 use tokio::sync::watch;
@@ -35,6 +37,14 @@ use crate::keys::producer::{self, ProducerEntry};
 use crate::keys::watermark::{self, Watermark};
 use crate::log::LogObject;
 
+/// Log objects whose rows and producers are read at once: as many as these, or as have so many bytes. One by one, some hundred
+/// objects would take longer than a lease.
+const WINDOW_OBJECTS: usize = 32;
+const WINDOW_BYTES: u64 = 8 << 20;
+
+/// Producers of one object that are read at once.
+const PRODUCERS_AHEAD: usize = 64;
+
 /// Brings the database to the fence, and gathers what the actor starts from.
 pub(super) async fn replay(
     context: &Context,
@@ -50,13 +60,22 @@ pub(super) async fn replay(
         db,
         watermarks: load_watermarks(db).await?,
         producers: BTreeMap::new(),
+        dirty: BTreeSet::new(),
         group: Group::new(),
         bytes: 0,
     };
-    for object in scan.objects.into_iter().filter(|o| o.header.seq > durable) {
-        replay.add(claim.shard(), object).await?;
-        if replay.is_full() {
-            applied = replay.write().await?;
+    let mut objects = scan.objects.into_iter().filter(|o| o.header.seq > durable).peekable();
+    while objects.peek().is_some() {
+        let window = next_window(&mut objects);
+        let mut fetching = Vec::with_capacity(window.len());
+        for object in window {
+            fetching.push(replay.fetch(claim.shard(), object));
+        }
+        for fetched in try_join_all(fetching).await? {
+            replay.add(fetched)?;
+            if replay.is_full() {
+                applied = replay.write().await?;
+            }
         }
     }
     if !replay.group.is_empty() {
@@ -107,21 +126,62 @@ async fn load_watermarks(db: &Db) -> Result<BTreeMap<Bucket, Watermark>, Takeove
     Ok(watermarks)
 }
 
+/// The next objects, as many as are read at once.
+fn next_window(objects: &mut std::iter::Peekable<impl Iterator<Item = LogObject>>) -> Vec<LogObject> {
+    let mut window = Vec::new();
+    let mut bytes = 0;
+    let raw = |o: &LogObject| o.footer.chunks.iter().map(|chunk| chunk.raw_len).sum::<u64>();
+    while window.len() < WINDOW_OBJECTS && bytes < WINDOW_BYTES {
+        let Some(object) = objects.next() else { break };
+        bytes += raw(&object);
+        window.push(object);
+    }
+    window
+}
+
+/// An object with what replay must read for it.
+struct Fetched {
+    object: LogObject,
+    /// The changes of rows of each of its chunks.
+    changes: Vec<Vec<(Bytes, Row)>>,
+    /// Producers that were not known when it was read.
+    producers: Vec<(ProducerKey, ProducerEntry)>,
+}
+
 /// What was replayed and is not written yet.
 struct Replay<'a> {
     context: &'a Context,
     db: &'a Db,
     watermarks: BTreeMap<Bucket, Watermark>,
+    /// All that were met. None may leave: what the database says of one may be older.
     producers: BTreeMap<ProducerKey, ProducerEntry>,
+    dirty: BTreeSet<ProducerKey>,
     group: Group,
     /// Bytes written so far.
     bytes: usize,
 }
 
 impl Replay<'_> {
-    async fn add(&mut self, shard: ShardId, object: LogObject) -> Result<(), TakeoverError> {
+    async fn fetch(&self, shard: ShardId, object: LogObject) -> Result<Fetched, TakeoverError> {
         let seq = object.header.seq;
+        let mut folds = Vec::with_capacity(object.footer.chunks.len());
         for chunk in &object.footer.chunks {
+            folds.push(fold(self.context, shard, seq, chunk));
+        }
+        let names: BTreeSet<ProducerKey> = requests_in(&object.footer).map(|(key, ..)| key).collect();
+        let mut entries = Vec::with_capacity(names.len());
+        for name in names.into_iter().filter(|name| !self.producers.contains_key(name)) {
+            entries.push(load_producer(self.db, name));
+        }
+        let producers = stream::iter(entries).buffered(PRODUCERS_AHEAD).try_collect();
+        let (changes, producers) = try_join(try_join_all(folds), producers).await?;
+        Ok(Fetched { object, changes, producers })
+    }
+
+    fn add(&mut self, fetched: Fetched) -> Result<(), TakeoverError> {
+        let Fetched { object, changes, producers } = fetched;
+        let seq = object.header.seq;
+        for (chunk, changes) in object.footer.chunks.iter().zip(changes) {
             let bucket = chunk.bucket_id();
             let mark = self.watermarks.entry(bucket).or_default();
             if chunk.base_offset != mark.high {
@@ -131,20 +191,15 @@ impl Replay<'_> {
                 )));
             }
             mark.high = chunk.end().0;
-            if chunk.kind() == ChunkKind::Changelog && chunk.rows > 0 {
-                let changes = fold(self.context, shard, seq, chunk).await?;
-                self.group.add_rows(&changes);
-            }
+            self.group.add_rows(&changes);
+        }
+        for (name, entry) in producers {
+            // Another object of the window may have brought it.
+            self.producers.entry(name).or_insert(entry);
         }
         for (key, once, request) in requests_in(&object.footer) {
-            if !self.producers.contains_key(&key) {
-                let stored = self.db.get(producer::key(&key.0, &key.1)).await?;
-                let entry = stored.map(|value| producer::decode(&value)).transpose()?.unwrap_or_default();
-                self.producers.insert(key.clone(), entry);
-            }
-            if let Some(entry) = self.producers.get_mut(&key) {
-                remember(entry, once, request, object.header.time);
-            }
+            remember(self.producers.entry(key.clone()).or_default(), once, request, object.header.time);
+            self.dirty.insert(key);
         }
         let watermarks = &self.watermarks;
         let start = |bucket: &Bucket| Offset(watermarks.get(bucket).map_or(0, |w| w.start));
@@ -162,7 +217,9 @@ impl Replay<'_> {
         let lifetimes = Lifetimes { producer: settings.producer_ttl, key: settings.key_ttl };
         let group = std::mem::replace(&mut self.group, Group::new());
         self.bytes += group.bytes();
-        let producers = std::mem::take(&mut self.producers).into_iter().collect();
+        let changed = std::mem::take(&mut self.dirty).into_iter();
+        let entry = |name: ProducerKey| self.producers.get(&name).map(|entry| (name.clone(), entry.clone()));
+        let producers = changed.filter_map(entry).collect();
         let Some((write, seq)) = group.into_write(producers, lifetimes) else {
             return Err(TakeoverError::Damaged("nothing to replay, not even our own fence".into()));
         };
@@ -171,13 +228,22 @@ impl Replay<'_> {
     }
 }
 
-/// The changes of rows that a changelog chunk says, in order. Of a table that is gone, none.
+async fn load_producer(db: &Db, name: ProducerKey) -> Result<(ProducerKey, ProducerEntry), TakeoverError> {
+    let stored = db.get(producer::key(&name.0, &name.1)).await?;
+    let entry = stored.map(|value| producer::decode(&value)).transpose()?.unwrap_or_default();
+    Ok((name, entry))
+}
+
+/// The changes of rows that a chunk says, in order. None if it is no changelog, or of a table that is gone.
 async fn fold(
     context: &Context,
     shard: ShardId,
     seq: LogSeq,
     chunk: &Chunk,
 ) -> Result<Vec<(Bytes, Row)>, TakeoverError> {
+    if chunk.kind() != ChunkKind::Changelog || chunk.rows == 0 {
+        return Ok(Vec::new());
+    }
     let bucket = chunk.bucket_id();
     let table = context.tables.in_log(bucket.table, chunk.schema()).await;
     let Some(table) = table.map_err(TakeoverError::Unavailable)? else { return Ok(Vec::new()) };

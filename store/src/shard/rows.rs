@@ -12,7 +12,7 @@
 //! A key that is read from SlateDB may be written meanwhile, and its change may even have left the overlay before the read
 //! returns. So a read is registered first: a confirmed change voids it, and a void read is not believed but repeated.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -75,28 +75,37 @@ impl Rows {
         keys.iter().map(|key| inner.known(key.as_ref())).collect()
     }
 
-    /// Registers reads of the keys that are not known.
-    pub(super) fn begin_reads(self: &Arc<Rows>, keys: impl IntoIterator<Item = Bytes>) -> Reads {
+    /// Registers reads of the keys that are not known, or with [`Keep::All`] of all keys, whose known rows then count as
+    /// read.
+    pub(super) fn begin_reads(self: &Arc<Rows>, keys: impl IntoIterator<Item = Bytes>, keep: Keep) -> Reads {
         let mut inner = self.inner.write();
         let mut reads = Vec::new();
+        // A part may name a key many times.
+        let mut registered = HashSet::new();
         for key in keys {
             // Judged under this lock: a change in the overlay is newer than what SlateDB would answer.
-            if inner.known(&key).is_some() {
+            let row = inner.known(&key);
+            if row.is_some() && keep == Keep::Missing || !registered.insert(key.clone()) {
                 continue;
             }
             inner.next_load += 1;
             let fresh = Load { id: inner.next_load, readers: 0 };
             let load = inner.loads.entry(key.clone()).or_insert(fresh);
             load.readers += 1;
-            reads.push(Read { key, load: load.id, row: None });
+            reads.push(Read { key, load: load.id, row });
         }
         Reads { rows: self.clone(), reads }
     }
 
     /// Reads what is not known of the keys, many at once.
-    pub(super) async fn read(self: &Arc<Rows>, db: &Db, keys: Vec<Bytes>) -> Result<Reads, slatedb::Error> {
-        let mut reads = self.begin_reads(keys);
-        let gets: Vec<_> = reads.keys().map(|key| db.get(key.clone())).collect();
+    pub(super) async fn read(
+        self: &Arc<Rows>,
+        db: &Db,
+        keys: Vec<Bytes>,
+        keep: Keep,
+    ) -> Result<Reads, slatedb::Error> {
+        let mut reads = self.begin_reads(keys, keep);
+        let gets: Vec<_> = reads.missing().map(|key| db.get(key.clone())).collect();
         let found = stream::iter(gets).buffered(PARALLEL).try_collect().await?;
         reads.finish(found);
         Ok(reads)
@@ -136,6 +145,15 @@ impl Inner {
     }
 }
 
+/// Of which keys a reader keeps the rows itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Keep {
+    /// Of those that are not known: enough where the others stay known until they are used.
+    Missing,
+    /// Of all: whatever a small cache lets go meanwhile, the reader has what it needs, unless it is written.
+    All,
+}
+
 /// One registered read.
 #[derive(Debug)]
 struct Read {
@@ -152,15 +170,16 @@ pub(super) struct Reads {
 }
 
 impl Reads {
-    /// The keys to be read.
-    pub(super) fn keys(&self) -> impl Iterator<Item = &Bytes> {
-        self.reads.iter().map(|read| &read.key)
+    /// The keys to be read from SlateDB.
+    pub(super) fn missing(&self) -> impl Iterator<Item = &Bytes> {
+        self.reads.iter().filter(|read| read.row.is_none()).map(|read| &read.key)
     }
 
-    /// Takes in what SlateDB has for the keys, in their order, and shares it with others through the cache.
+    /// Takes in what SlateDB has for the missing keys, in their order, and shares it with others through the cache.
     pub(super) fn finish(&mut self, found: Vec<Row>) {
         let mut inner = self.rows.inner.write();
-        for (read, row) in self.reads.iter_mut().zip(found) {
+        let missing = self.reads.iter_mut().filter(|read| read.row.is_none());
+        for (read, row) in missing.zip(found) {
             if inner.loads.get(&read.key).is_some_and(|load| load.id == read.load) {
                 inner.cache.put(&read.key, row.clone());
                 read.row = Some(row);

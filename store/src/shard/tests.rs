@@ -236,6 +236,49 @@ async fn filters_and_columns_give_the_same_rows_everywhere() {
 }
 
 #[tokio::test]
+async fn filters_on_system_columns_choose_rows_and_skip_chunks() {
+    let world = World::with(|settings| settings.tail_bytes = 0);
+    let shard = world.open().await;
+    for i in 0..10 {
+        world.set_time(1_000 * (i + 1));
+        shard.append(world.part(0, i * 10_000..(i + 1) * 10_000)).await.unwrap();
+    }
+    let schema = wadi_model::system::beside(world.table.schema().arrow());
+    let read = async |filter: &str, columns: Vec<usize>| {
+        let filter = Arc::new(Predicate::parse(filter, &schema).unwrap());
+        let mut request = world.request(0, Offset(0));
+        (request.filter, request.columns) = (Some(&filter), columns);
+        let answer = shard.read(&request).await.unwrap();
+        assert_eq!(answer.next_offset, answer.bounds.high_watermark);
+        ids(&world, &answer, &request.columns)
+    };
+    let all: Vec<i64> = (0..100_000).collect();
+    for (filter, from, to) in [
+        ("_offset >= 41000 and _offset < 43000", 41_000, 43_000),
+        ("_offset between 9999 and 10000", 9_999, 10_001),
+        ("_timestamp >= '1970-01-01T00:00:10Z'", 90_000, 100_000),
+        ("_timestamp < '1970-01-01T00:00:01.001Z' and id > 5", 6, 10_000),
+        ("_bucket = 0 and _change_type = '+I' and _partition = ''", 0, 100_000),
+        ("_bucket = 1 or _change_type in ('-D', '-U')", 0, 0),
+        ("_offset = id and _offset is not null and _offset < 3", 0, 3),
+    ] {
+        assert_eq!(read(filter, vec![0]).await, all[from..to], "{filter}");
+        assert_eq!(read(filter, vec![0, 2]).await, all[from..to], "{filter}");
+    }
+    let gets = || world.context.metrics.segment_hits.get() + world.context.metrics.segment_misses.get();
+    let cost = async |filter: &str| {
+        let before = gets();
+        read(filter, vec![0]).await;
+        gets() - before
+    };
+    let one = cost("_offset = 41000").await;
+    assert!(one > 0 && cost("_timestamp = '1970-01-01T00:00:05Z'").await == one);
+    assert_eq!(cost("_bucket = 7 or _offset < 0").await, 0);
+    let all = cost("_offset >= 0").await;
+    assert!(all >= 8 * one, "{all} segments instead of {one}");
+}
+
+#[tokio::test]
 async fn two_columns_of_a_chunk_are_read_alone() {
     let world = World::with(|settings| settings.tail_bytes = 0);
     let shard = world.open().await;

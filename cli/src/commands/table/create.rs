@@ -62,7 +62,7 @@ pub(crate) struct CreateArgs {
 
 pub(super) async fn run(args: CreateArgs, context: &Context) -> Result<(), Failure> {
     let database = args.table.database().clone();
-    let spec = spec(&args)?;
+    let spec = spec(&args, context)?;
     // The server checks this too; here it serves the dry run, and saves a round trip.
     Table::create(TableId(0), args.table.clone(), &spec, 0).map_err(|e| Failure::usage(e.to_string()))?;
     if args.dry_run {
@@ -73,7 +73,7 @@ pub(super) async fn run(args: CreateArgs, context: &Context) -> Result<(), Failu
     done(context, "table", &args.table.to_string(), if created { "created" } else { "exists" })
 }
 
-fn spec(args: &CreateArgs) -> Result<TableSpec, Failure> {
+fn spec(args: &CreateArgs, context: &Context) -> Result<TableSpec, Failure> {
     let mut primary_key = args.primary_key.clone();
     let columns = match (&args.columns, &args.like) {
         (Some(text), _) => {
@@ -84,7 +84,11 @@ fn spec(args: &CreateArgs) -> Result<TableSpec, Failure> {
             primary_key.extend(key);
             columns.iter().map(|(name, t)| ColumnSpec::of(name, &t.data_type, t.nullable)).collect()
         }
-        (None, Some(path)) => infer::columns(path, FileFormat::of(path, args.format)?)?,
+        (None, Some(path)) => {
+            let inferred = infer::columns(path, FileFormat::of(path, args.format)?)?;
+            inferred.remarks.iter().for_each(|remark| context.remark(remark));
+            inferred.columns
+        }
         (None, None) => return Err(Failure::usage("give --columns or --like")),
     };
     Ok(TableSpec {

@@ -41,7 +41,7 @@ async fn append(State(server): State<Shared>, headers: HeaderMap, body: Bytes) -
         Some((_, status, code)) => {
             let retryable = status == 503;
             let body = format!(
-                r#"{{"code":"{code}","detail":"d","retryable":{retryable},"errors":[{{"row":0,"line":1,"expected":"x","got":"y"}}]}}"#
+                r#"{{"code":"{code}","detail":"d","retryable":{retryable},"side_effects":"none","errors":[{{"row":0,"line":1,"expected":"x","got":"y"}}]}}"#
             );
             (StatusCode::from_u16(status).unwrap(), body).into_response()
         }
@@ -71,6 +71,12 @@ fn pieces() -> Pieces {
     let text: String = lines().iter().map(|line| format!("{line}\n")).collect();
     let size = 10 * (lines()[0].len() + 1);
     Box::new(TextPieces::new(TextKind::Ndjson, std::io::Cursor::new(text), size))
+}
+
+/// What a journal has of a piece.
+fn acked_before(number: u64, rejected: u64) -> Acked {
+    let hash = pieces().nth(number as usize - 1).unwrap().unwrap().hash();
+    Acked { rows: 10, rejected, hash }
 }
 
 fn sender(client: Client, stop: watch::Receiver<bool>) -> Sender {
@@ -117,7 +123,7 @@ async fn all_rows_arrive_once_though_answers_are_lost() {
 #[tokio::test(flavor = "multi_thread")]
 async fn acked_pieces_are_not_sent_again() {
     let server = Shared::default();
-    let acked: BTreeMap<u64, Acked> = [1, 2, 4].map(|n| (n, Acked { rows: 10, rejected: 1 })).into();
+    let acked: BTreeMap<u64, Acked> = [1, 2, 4].map(|n| (n, acked_before(n, 1))).into();
     let (_stop, stopped) = watch::channel(false);
     let outcome = against(&server, |client| run(client, acked, stopped)).await.unwrap();
     assert_eq!((outcome.rows, outcome.rows_before, outcome.rejected), (ROWS as u64, 30, 3));
@@ -141,8 +147,52 @@ async fn bad_rows_end_the_run_and_are_told_where_they_are_in_the_file() {
     let (_stop, stopped) = watch::channel(false);
     let error = against(&server, |client| run(client, BTreeMap::new(), stopped)).await.unwrap_err();
     assert!(error.to_string().contains("line 31"), "{error}");
+    assert!(error.to_string().contains("--on-error skip") && !error.to_string().contains('?'), "{error}");
     // By the window nothing beyond piece 4 + 3 can have been begun.
     assert!(server.lock().unwrap().requests.iter().all(|n| *n < 7));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_under_way_when_a_piece_failed_is_in_the_journal() {
+    use crate::ingest::fingerprint::FileState;
+    use crate::ingest::journal::Origin;
+
+    let server = Shared::default();
+    server.lock().unwrap().faults = [(4, (false, 422, "rows_rejected"))].into();
+    let directory = tempfile::tempdir().unwrap();
+    let origin = Origin {
+        table: "a.b".into(),
+        table_id: 1,
+        table_created: String::new(),
+        file: "/data/a.ndjson".into(),
+        bytes: 1,
+        hash: 2,
+        format: crate::format::FileFormat::Ndjson,
+        piece_bytes: 3,
+        intent: "append".into(),
+        again: 0,
+    };
+    let state = FileState { bytes: 1, modified: 0, hash: 2 };
+    let open = || Journal::open(directory.path(), origin.clone(), state, None).unwrap();
+    let (_stop, stopped) = watch::channel(false);
+    let journal = open().journal;
+    against(&server, |client| async {
+        let mut progress = Progress::new(client.clone(), "test".into(), None, true);
+        sender(client, stopped).send(pieces(), BTreeMap::new(), Some(journal), &mut progress).await
+    })
+    .await
+    .unwrap_err();
+    let written: BTreeSet<u64> = open().acked.keys().copied().collect();
+    assert_eq!(written, server.lock().unwrap().known);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_piece_that_is_another_one_now_ends_the_run() {
+    let server = Shared::default();
+    let acked = BTreeMap::from([(1, acked_before(2, 0))]);
+    let (_stop, stopped) = watch::channel(false);
+    let error = against(&server, |client| run(client, acked, stopped)).await.unwrap_err();
+    assert!(error.to_string().contains("from line 1 on") && error.to_string().contains("--again"), "{error}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -170,7 +220,7 @@ proptest::proptest! {
             server.known.insert(n);
             server.rows.extend(all[(n as usize - 1) * 10..n as usize * 10].iter().cloned());
             if has(noted, n) {
-                acked.insert(n, Acked { rows: 10, rejected: 0 });
+                acked.insert(n, acked_before(n, 0));
             }
         }
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();

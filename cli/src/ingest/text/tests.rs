@@ -108,6 +108,45 @@ proptest! {
     }
 }
 
+proptest! {
+    /// A run over the beginning of a file makes the first pieces of a run over all of it.
+    #[test]
+    fn a_text_that_has_grown_begins_with_the_pieces_that_it_had(
+        rows in prop::collection::vec("[a-c]{1,9}", 1..40),
+        at in 0usize..40,
+        size in 1usize..40,
+        step in 1usize..40,
+        last_end: bool,
+    ) {
+        let at = at.min(rows.len());
+        let text = |rows: &[String]| rows.iter().map(|row| format!("{row},1\n")).collect::<String>();
+        let whole = format!("a,b\n{}", text(&rows));
+        let mut first = format!("a,b\n{}", text(&rows[..at]));
+        if !last_end && at > 0 {
+            first.pop();
+        }
+        let cut = |text: &str, ends: &[u64]| -> Vec<Piece> {
+            let input = Slowly(text.as_bytes(), step);
+            TextPieces::new(TextKind::Csv, input, size).cut_at(ends).map(Result::unwrap).collect()
+        };
+        let before = cut(&first, &[first.len() as u64]);
+        let after = cut(&whole, &[first.len() as u64, whole.len() as u64]);
+        prop_assert_eq!(&after[..before.len()], &before[..]);
+        let parsed: Vec<_> = after.iter().flat_map(|p| parse(self::text(p))).map(|(a, _)| a).collect();
+        prop_assert_eq!(parsed, rows);
+        let lines: Vec<u64> = after.iter().map(|p| p.place.rows + 1).collect();
+        prop_assert_eq!(after.iter().map(|p| p.place.lines.unwrap()).collect::<Vec<_>>(), lines);
+    }
+}
+
+#[test]
+fn a_row_that_was_sent_half_is_told() {
+    let text = b"{\"a\":1}\n{\"a\":23}\n";
+    let mut pieces = TextPieces::new(TextKind::Ndjson, &text[..], 100).cut_at(&[14, text.len() as u64]);
+    assert_eq!(pieces.next().unwrap().unwrap().rows, 2);
+    assert!(pieces.next().unwrap().unwrap_err().to_string().contains("before all of it was in the file"));
+}
+
 #[test]
 fn a_quote_inside_a_plain_field_opens_nothing() {
     let got = pieces(TextKind::Csv, b"a,b\n5\" pipe,x\ny,z\n", 12, 7);

@@ -10,11 +10,11 @@ use bytes::Bytes;
 use wadi_model::batch::{ReadAs, read_as};
 use wadi_model::ipc::{self, Layout};
 use wadi_model::predicate::{ColumnStatistics, Predicate};
-use wadi_model::{LogSeq, Offset, Schema, ShardId, system};
+use wadi_model::{LogSeq, Offset, Schema, ShardId, system as names};
 
 use super::super::Shared;
 use super::super::merging::stored_schema;
-use super::system::SystemColumns;
+use super::system::{self, SystemColumns};
 use super::{LogRead, LogReadError, Piece, internal};
 use crate::container::{Chunk, ChunkKind, Damaged, Footer};
 use crate::context::Context;
@@ -93,7 +93,8 @@ impl ChunkPlan {
         };
         let of_rows = read_as_wanted.sources().iter().chain(filter_as.iter().flat_map(|f| f.sources()));
         let mut sources: BTreeSet<usize> = of_rows.map(|source| source + leading).collect();
-        if changelog && request.system.iter().any(|name| name == system::CHANGE_TYPE) {
+        let filtered = || request.filter.is_some_and(|filter| filter.columns().contains(&names::CHANGE_TYPE));
+        if changelog && (filtered() || request.system.iter().any(|name| name == names::CHANGE_TYPE)) {
             sources.insert(0);
         }
         ChunkPlan {
@@ -130,12 +131,13 @@ impl ChunkPlan {
     /// Whether the chunk's statistics leave any row that may match.
     pub(super) fn may_match(&self, request: &LogRead<'_>) -> bool {
         let (Some(filter), chunk) = (request.filter, self.chunk()) else { return true };
-        if chunk.columns.is_empty() {
-            return true;
-        }
         let newest = request.table.schema();
         let mut known = BTreeMap::new();
         for name in filter.columns() {
+            if let Some(statistics) = system::of_chunk(name, chunk) {
+                known.insert(name.to_string(), statistics);
+                continue;
+            }
             let Some(index) = newest.index_of(name) else { continue };
             let column = &newest.columns()[index];
             // A widened column's statistics have the old type; they are left alone.
@@ -244,15 +246,18 @@ impl ChunkPlan {
             read.apply(&chunk.project(&places).map_err(internal)?).map_err(internal)
         };
         let mut rows = sources(&self.read_as)?;
+        let changes =
+            (self.leading == 1 && self.sources.first() == Some(&0)).then(|| chunk.column(0).clone());
+        let system = SystemColumns { chunk: self.chunk(), first, partition: &wanted.partition, changes };
         if !wanted.system.is_empty() {
-            let changes =
-                (self.leading == 1 && self.sources.first() == Some(&0)).then(|| chunk.column(0).clone());
-            let system = SystemColumns { chunk: self.chunk(), first, partition: &wanted.partition, changes };
             rows = system.append(rows, &wanted.system).map_err(internal)?;
         }
         let mut matching = None;
         if let (Some(filter), Some(filter_as)) = (&wanted.filter, &self.filter_as) {
-            let mask = filter.evaluate(&sources(filter_as)?).map_err(internal)?;
+            let asked: Vec<&str> =
+                filter.columns().into_iter().filter(|name| names::ALL.contains(name)).collect();
+            let judged = system.append(sources(filter_as)?, &asked).map_err(internal)?;
+            let mask = filter.evaluate(&judged).map_err(internal)?;
             // A row whose condition is null does not match.
             let mask = if mask.null_count() > 0 { prep_null_mask_filter(&mask) } else { mask };
             rows = filter_record_batch(&rows, &mask).map_err(internal)?;

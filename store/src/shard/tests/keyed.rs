@@ -359,6 +359,18 @@ async fn a_small_cache_changes_nothing() {
     assert_eq!(fold(&keyed.changelog(&shard).await), keyed.state(&shard).await);
 }
 
+#[tokio::test]
+async fn a_part_may_be_larger_than_the_cache() {
+    let keyed = Keyed::on(World::with(|settings| settings.row_cache_bytes = 3_000), &[]);
+    let shard = keyed.world.open().await;
+    for round in 0..3 {
+        let rows: Vec<_> = (0..200).map(|k| (k, "x", round)).collect();
+        let append = tokio::time::timeout(Duration::from_secs(60), shard.append(keyed.upsert(&rows)));
+        append.await.expect("rows that drive each other out of the cache must not do so for ever").unwrap();
+    }
+    assert_eq!(keyed.state(&shard).await.len(), 200);
+}
+
 /// One step of a random history.
 #[derive(Clone, Debug)]
 enum Step {

@@ -23,6 +23,7 @@ use crate::database::MEMTABLE_BYTES;
 use crate::keyed::{KeyedTables, TableSource};
 use crate::memtables::Memtables;
 use crate::metrics::StoreMetrics;
+use crate::objects::Health;
 use crate::segments::SegmentCache;
 use crate::settings::Settings;
 use crate::task::Cpu;
@@ -80,6 +81,7 @@ impl World {
         let tables = Arc::new(Mutex::new(Vec::new()));
         let context = Context {
             objects,
+            health: Health::default(),
             root: Path::from("w"),
             env: Env::new(TestSource { clock: clock.clone(), random: AtomicU64::new(1) }),
             cpu: Cpu::inline(),

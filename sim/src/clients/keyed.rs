@@ -1,0 +1,236 @@
+//! What clients do with primary-key tables: write, look up, scan.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use arrow::array::{Array, ArrayRef, AsArray, Int32Array, Int64Array, RecordBatch, StringArray};
+use arrow::buffer::BooleanBuffer;
+use arrow::datatypes::{Int32Type, Int64Type};
+use bytes::Bytes;
+use tokio::time::sleep;
+use wadi_model::Bucket;
+use wadi_model::changelog::ChangeType;
+use wadi_model::merge::{TargetColumns, Verb as TargetsFor};
+use wadi_store::shard::{Keyed, LogAnswer, LookupError, Piece, Shard, Targets};
+
+use super::rows::{n, name};
+use super::{KeyedScene, Scene};
+use crate::checker::Entry;
+use crate::checker::keyed::{Image, Logged, Op, Seen, State, Verb};
+use crate::clock::Dice;
+
+/// Columns of the table but for the key: those that follow from an id, and the other one.
+const ID_COLUMNS: [usize; 3] = [1, 2, 3];
+const OTHER_COLUMN: usize = 4;
+
+/// Draws what a request of so many rows does. Where one row writes an id, the first one does: it names the request.
+pub(super) fn ops(of: &KeyedScene, dice: &Dice, count: u64) -> Vec<Op> {
+    let key = || dice.pick(0..of.keys) as i64;
+    let kind = dice.pick(0..10);
+    let verb = |row: u64| match kind {
+        // A probe, which must write something, has one row.
+        0..5 if row > 0 && dice.chance(0.2) => Verb::Delete,
+        0..5 => Verb::Put,
+        5..7 => Verb::PutId,
+        7..9 => Verb::PutOther,
+        _ if count == 1 => Verb::Put,
+        _ => Verb::Delete,
+    };
+    (0..count).map(|row| Op { key: key(), verb: verb(row) }).collect()
+}
+
+/// A request's rows, and what they do.
+pub(super) struct KeyedRows {
+    pub rows: RecordBatch,
+    pub keyed: Keyed,
+}
+
+/// The rows of such a request.
+pub(super) fn rows(of: &KeyedScene, ops: &[Op], first: i64) -> Result<KeyedRows, String> {
+    let has = |verb: Verb| ops.iter().any(|op| op.verb == verb);
+    let with_ids = has(Verb::Put) || has(Verb::PutId);
+    let with_other = has(Verb::Put) || has(Verb::PutOther);
+    let ids = || ops.iter().zip(first..).map(|(op, id)| (op.verb != Verb::Delete).then_some(id));
+    let mut columns = vec![0];
+    let mut arrays: Vec<ArrayRef> = vec![Arc::new(Int64Array::from_iter_values(ops.iter().map(|op| op.key)))];
+    if with_ids {
+        columns.extend(ID_COLUMNS);
+        arrays.push(Arc::new(Int64Array::from_iter(ids())));
+        arrays.push(Arc::new(Int32Array::from_iter(ids().map(|id| id.map(n)))));
+        arrays.push(Arc::new(StringArray::from_iter(ids().map(|id| id.map(name)))));
+    }
+    if with_other {
+        columns.push(OTHER_COLUMN);
+        arrays.push(Arc::new(Int64Array::from_iter(ids())));
+    }
+    let table = of.table.table();
+    let schema = table.schema().arrow().project(&columns).map_err(|e| e.to_string())?;
+    let rows = RecordBatch::try_new(Arc::new(schema), arrays).map_err(|e| e.to_string())?;
+    let partial = has(Verb::PutId) || has(Verb::PutOther);
+    let targets = partial.then(|| {
+        let names = columns.iter().map(|i| table.schema().columns()[*i].name.as_str());
+        TargetColumns::new(table, names, TargetsFor::Upsert).map(Targets::from).map_err(|e| e.to_string())
+    });
+    let deletes: BooleanBuffer = ops.iter().map(|op| op.verb == Verb::Delete).collect();
+    let keyed = Keyed {
+        table: of.table.clone(),
+        columns: Some(columns.into()),
+        deletes: has(Verb::Delete).then_some(deletes),
+        targets: targets.transpose()?.unwrap_or_default(),
+    };
+    Ok(KeyedRows { rows, keyed })
+}
+
+/// The changelog of an answer that asked for all columns and the change type.
+pub(super) fn entries(answer: &LogAnswer) -> Result<Vec<Entry>, String> {
+    let mut all = Vec::new();
+    for piece in &answer.pieces {
+        let Piece::Batch(batch) = piece else { return Err("change types came undecoded".into()) };
+        let changes = batch.column(batch.num_columns() - 1).as_string::<i32>();
+        for (row, (key, image)) in images(batch)?.into_iter().enumerate() {
+            let said = changes.value(row);
+            let change = ChangeType::ALL.into_iter().find(|change| change.as_str() == said);
+            let change = change.ok_or_else(|| format!("{said} is no change type"))?;
+            all.push(Entry::Change(Logged { change, key, image }));
+        }
+    }
+    Ok(all)
+}
+
+/// Keys and rows of a batch of all columns.
+fn images(batch: &RecordBatch) -> Result<Vec<(i64, Image)>, String> {
+    let long = |at: usize| batch.column(at).as_primitive::<Int64Type>();
+    let (keys, ids, others) = (long(0), long(1), long(OTHER_COLUMN));
+    let ns = batch.column(2).as_primitive::<Int32Type>();
+    let names = batch.column(3).as_string::<i32>();
+    let image = |row: usize| {
+        let id = ids.is_valid(row).then(|| ids.value(row));
+        let fits = match id {
+            Some(id) => ns.value(row) == n(id) && names.value(row) == name(id),
+            None => ns.is_null(row) && names.is_null(row),
+        };
+        if !fits {
+            return Err(format!("row {id:?} has columns {:?} and {:?}", ns.value(row), names.value(row)));
+        }
+        Ok((keys.value(row), Image { id, other: others.is_valid(row).then(|| others.value(row)) }))
+    };
+    (0..batch.num_rows()).map(image).collect()
+}
+
+/// Looks for the rows that a request has just written.
+pub(super) async fn look_after(scene: &Scene, dice: &Dice, request: u64, bucket: Bucket) {
+    let keys = scene.checker.lock().keys_of(request, 5);
+    look_up(scene, dice, bucket, keys, "writer").await;
+}
+
+/// A lookup or a scan.
+pub(super) async fn look(scene: &Scene, dice: &Dice, bucket: Bucket, who: &str) {
+    let Some(of) = scene.keyed.get(&bucket.table) else { return };
+    if dice.chance(0.25) {
+        scan(scene, dice, bucket, who).await;
+        return;
+    }
+    let keys = (0..dice.pick(1..6)).map(|_| dice.pick(0..of.keys) as i64).collect();
+    look_up(scene, dice, bucket, keys, who).await;
+}
+
+async fn look_up(scene: &Scene, dice: &Dice, bucket: Bucket, keys: Vec<i64>, who: &str) {
+    ask(scene, dice, bucket, who, |shard, of| async move {
+        let column: ArrayRef = Arc::new(Int64Array::from(keys.clone()));
+        let encoded = of.table.encode_keys(&[column], keys.len()).map_err(internal)?;
+        let found = shard.lookup(&bucket, &encoded).await?;
+        let high = shard.bounds(&bucket).high_watermark.0;
+        let mut seen = Vec::with_capacity(keys.len());
+        for (key, row) in keys.into_iter().zip(found) {
+            let image = row.map(|row| decoded(&of, &[row])).transpose().map_err(LookupError::Internal)?;
+            let image = image.and_then(|rows| rows.first().copied());
+            if let Some((other, _)) = image.filter(|(found, _)| *found != key) {
+                return Err(LookupError::Internal(format!("key {key} found the row of key {other}")));
+            }
+            seen.push(Seen::Key(key, image.map(|(_, image)| image)));
+        }
+        Ok((high, seen))
+    })
+    .await;
+}
+
+/// Scans all rows, page by page. Whether it came to an end.
+pub(super) async fn scan(scene: &Scene, dice: &Dice, bucket: Bucket, who: &str) -> bool {
+    let page_rows = dice.pick(1..500) as usize;
+    ask(scene, dice, bucket, who, |shard, of| async move {
+        let mut scan = shard.scan_rows(&bucket, &[]).await?;
+        let high = shard.bounds(&bucket).high_watermark.0;
+        let mut state = State::new();
+        loop {
+            let page = scan.page(page_rows, usize::MAX).await?;
+            for (key, image) in decoded(&of, &page.rows).map_err(LookupError::Internal)? {
+                if state.last_key_value().is_some_and(|(last, _)| *last >= key) {
+                    return Err(LookupError::Internal(format!("a scan gives key {key} out of order")));
+                }
+                state.insert(key, image);
+            }
+            if !page.more {
+                return Ok((high, vec![Seen::All(state)]));
+            }
+        }
+    })
+    .await
+}
+
+fn decoded(of: &KeyedScene, rows: &[Bytes]) -> Result<Vec<(i64, Image)>, String> {
+    let all: Vec<usize> = (0..of.table.table().schema().columns().len()).collect();
+    images(&of.table.decode(rows, &all).map_err(|e| e.to_string())?)
+}
+
+fn internal(error: impl std::fmt::Display) -> LookupError {
+    LookupError::Internal(error.to_string())
+}
+
+/// Asks a gateway that may have the bucket, once, and tells the checker what was seen. Whether there was an answer.
+async fn ask<F: Future<Output = Result<(u64, Vec<Seen>), LookupError>>>(
+    scene: &Scene,
+    dice: &Dice,
+    bucket: Bucket,
+    who: &str,
+    question: impl FnOnce(Shard, KeyedScene) -> F,
+) -> bool {
+    let (Some(life), Some(of)) = (scene.gateway_for(&bucket, dice), scene.keyed.get(&bucket.table)) else {
+        return false;
+    };
+    let who = format!("{who} at {}", life.link.name());
+    let answer = async {
+        life.link.running().await;
+        let shard = life.host.shard_of(&bucket, Duration::from_millis(50)).await.ok()?;
+        let low = scene.checker.lock().acked_end_before(&bucket, scene.staleness);
+        Some((low, question(shard, of.clone()).await))
+    };
+    let answer = tokio::select! {
+        biased;
+        () = life.link.died() => None,
+        answer = answer => answer,
+        () = sleep(dice.millis(1_000..9_000)) => None,
+    };
+    let Some((low, answer)) = answer else { return false };
+    match answer {
+        Ok((high, seen)) => {
+            scene.trace.note(&who, format_args!("looked at {bucket} {low}..={high}: {}", summary(&seen)));
+            let mut checker = scene.checker.lock();
+            for seen in seen {
+                checker.looked(bucket, (low, high), seen, &who);
+            }
+            true
+        }
+        Err(LookupError::NotOwned | LookupError::Unavailable(_)) => false,
+        Err(LookupError::Internal(why)) => {
+            scene.checker.lock().violated("K1", format!("{who} cannot look at rows of {bucket}: {why}"));
+            false
+        }
+    }
+}
+
+fn summary(seen: &[Seen]) -> String {
+    match seen {
+        [Seen::All(state)] => format!("{} rows", state.len()),
+        seen => format!("{seen:?}"),
+    }
+}

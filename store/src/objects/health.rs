@@ -1,0 +1,100 @@
+//! How the object store is: since when it fails, and with what. For people who ask why a shard does not open.
+//!
+//! Every request of every part of the process is noted, also those that SlateDB repeats by itself for as long as it takes
+//! and whose errors nobody else ever sees. Nothing is decided by it.
+
+use std::sync::Arc;
+
+use object_store::Error;
+use parking_lot::Mutex;
+use serde::Serialize;
+use wadi_model::env::Env;
+use wadi_model::time::rfc3339;
+
+/// Longest error that is kept, in characters.
+const LONGEST: usize = 400;
+
+/// The health of one object store. Clones are the same.
+#[derive(Clone, Debug, Default)]
+pub struct Health {
+    env: Env,
+    ill: Arc<Mutex<Option<Illness>>>,
+}
+
+/// Requests that fail, without one in between that did not.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Illness {
+    /// When the first failed.
+    pub since: String,
+    /// How many failed.
+    pub failures: u64,
+    /// What the last one said.
+    pub error: String,
+}
+
+impl std::fmt::Display for Illness {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "the object store fails since {} ({} requests): {}", self.since, self.failures, self.error)
+    }
+}
+
+impl Health {
+    /// Of a store of which nothing is known.
+    pub fn new(env: Env) -> Health {
+        Health { env, ill: Arc::default() }
+    }
+
+    /// What is wrong now, if anything is.
+    pub fn illness(&self) -> Option<Illness> {
+        self.ill.lock().clone()
+    }
+
+    /// Takes the outcome of a request. An answer that says no is an answer.
+    pub(super) fn note<T>(&self, outcome: &Result<T, Error>) {
+        let error = match outcome {
+            Ok(_)
+            | Err(
+                Error::NotFound { .. }
+                | Error::AlreadyExists { .. }
+                | Error::Precondition { .. }
+                | Error::NotModified { .. },
+            ) => return drop(self.ill.lock().take()),
+            Err(error) => error.to_string().chars().take(LONGEST).collect(),
+        };
+        let mut ill = self.ill.lock();
+        let since = ill
+            .take()
+            .map_or_else(|| (rfc3339(self.env.now_millis()), 0), |before| (before.since, before.failures));
+        *ill = Some(Illness { since: since.0, failures: since.1 + 1, error });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn failed(why: &str) -> Result<(), Error> {
+        Err(Error::Generic { store: "s3", source: why.to_owned().into() })
+    }
+
+    #[test]
+    fn failures_are_counted_until_something_answers() {
+        let health = Health::default();
+        assert_eq!(health.illness(), None);
+        health.note(&failed("one"));
+        let since = health.illness().unwrap().since;
+        health.note(&failed("two"));
+        let ill = health.illness().unwrap();
+        assert_eq!((ill.failures, &ill.since), (2, &since));
+        assert!(ill.error.contains("two"), "{ill}");
+        health.note::<()>(&Err(Error::NotFound { path: "a".into(), source: "none".into() }));
+        assert_eq!(health.illness(), None);
+    }
+
+    #[test]
+    fn long_errors_are_cut() {
+        let health = Health::default();
+        health.note(&failed(&"é".repeat(10_000)));
+        assert!(health.illness().unwrap().error.chars().count() <= LONGEST);
+    }
+}
