@@ -56,9 +56,6 @@ const READ_AHEAD: usize = 8;
 /// Producers that are loaded at once.
 const PRODUCERS_AHEAD: usize = 32;
 
-/// Log objects whose producers are loaded together, before they are replayed.
-const OBJECTS_AHEAD: usize = 64;
-
 /// Why a takeover did not succeed.
 #[derive(Debug, thiserror::Error)]
 pub enum TakeoverError {
@@ -274,11 +271,8 @@ async fn replay(
     let mut watermarks = load_watermarks(db).await?;
     let mut applied = durable;
     let objects: Vec<LogObject> = scan.objects.into_iter().filter(|o| o.header.seq > durable).collect();
-    for ahead in objects.chunks(OBJECTS_AHEAD) {
-        let mut producers = load_producers(db, ahead).await?;
-        for objects in ahead.chunks(context.settings.group_objects) {
-            applied = replay_group(context, db, objects, &mut producers, &mut watermarks).await?;
-        }
+    for objects in objects.chunks(context.settings.group_objects) {
+        applied = replay_group(context, db, objects, &mut watermarks).await?;
     }
     let next_offsets: BTreeMap<Bucket, Offset> =
         watermarks.iter().map(|(b, w)| (*b, Offset(w.high))).collect();
@@ -347,11 +341,10 @@ async fn replay_group(
     context: &Context,
     db: &Db,
     objects: &[LogObject],
-    producers: &mut BTreeMap<ProducerKey, ProducerEntry>,
     watermarks: &mut BTreeMap<Bucket, Watermark>,
 ) -> Result<LogSeq, TakeoverError> {
     let mut group = Group::new();
-    let mut changed: BTreeSet<ProducerKey> = BTreeSet::new();
+    let mut producers = load_producers(db, objects).await?;
     for object in objects {
         for chunk in &object.footer.chunks {
             let mark = watermarks.entry(chunk.bucket_id()).or_default();
@@ -369,16 +362,13 @@ async fn replay_group(
         for (key, once, request) in requests_in(&object.footer) {
             if let Some(entry) = producers.get_mut(&key) {
                 remember(entry, once, request, object.header.time);
-                changed.insert(key);
             }
         }
         let start = |bucket: &Bucket| Offset(watermarks.get(bucket).map_or(0, |w| w.start));
         group.add(&object.header, &object.footer, object.footer_bytes.clone(), start);
     }
     let lifetimes = Lifetimes { producer: context.settings.producer_ttl, key: context.settings.key_ttl };
-    let entry = |key: ProducerKey| producers.get(&key).cloned().map(|entry| (key, entry));
-    let changed = changed.into_iter().filter_map(entry).collect();
-    let Some((write, seq)) = group.into_write(changed, lifetimes) else {
+    let Some((write, seq)) = group.into_write(producers.into_iter().collect(), lifetimes) else {
         return Err(TakeoverError::Damaged("nothing to replay, not even our own fence".into()));
     };
     database::write(db, write, seq).await?;
