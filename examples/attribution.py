@@ -73,11 +73,11 @@ def rows_of(table):
 class Worker:
     """Follows the changelogs of `sources` until it is told to stop, or has done so many rounds."""
 
-    sources = ["shop.orders", "shop.visits"]
+    sources = ["attribution.orders", "attribution.visits"]
 
     def __init__(self, url):
         self.wadi = Wadi(url)
-        done = rows_of(self.wadi.scan("shop.attribution_progress"))
+        done = rows_of(self.wadi.scan("attribution.progress"))
         self.next = {(source, bucket): offset for source, bucket, offset in done}
 
     def round(self):
@@ -91,26 +91,26 @@ class Worker:
                     continue
                 ends[source, bucket] = end
                 users.update(changes["user_id"].to_pylist())
-                if source == "shop.orders":
+                if source == "attribution.orders":
                     ids = zip(*(changes[name].to_pylist() for name in ["user_id", "order_id", "_change_type"]))
                     gone.update({(user, order): None for user, order, change in ids if change == "-D"})
         if not ends:
             return False
         keys = pa.table({"user_id": pa.array(sorted(users), pa.int64())})
         visits = {}
-        for visit in rows_of(self.wadi.lookup("shop.visits", keys)):
+        for visit in rows_of(self.wadi.lookup("attribution.visits", keys)):
             visits.setdefault(visit[0], []).append(visit)
         results = []
-        for order in rows_of(self.wadi.lookup("shop.orders", keys)):
+        for order in rows_of(self.wadi.lookup("attribution.orders", keys)):
             gone.pop(order[:2], None)
             results.append((*attribute(order, visits.get(order[0], [])), "+U"))
         results.extend((user, order, None, None, None, None, "-D") for user, order in gone)
         if results:
-            self.wadi.upsert("shop.attributed", table_of(results, RESULT))
+            self.wadi.upsert("attribution.attributed", table_of(results, RESULT))
         # Only now: whoever goes on from here has missed nothing. Doing a part twice gives the same rows.
         self.next.update(ends)
         done = [(source, bucket, end) for (source, bucket), end in ends.items()]
-        self.wadi.upsert("shop.attribution_progress", table_of(done, DONE))
+        self.wadi.upsert("attribution.progress", table_of(done, DONE))
         return True
 
 
@@ -118,10 +118,10 @@ def main(url):
     wadi = Wadi(url)
     by_user = {"bucket_key": ["user_id"], "buckets": BUCKETS}
     order = "user_id bigint, order_id bigint, at bigint, amount bigint"
-    wadi.create("shop", "orders", order, ["user_id", "order_id"], **by_user)
-    wadi.create("shop", "visits", "user_id bigint, visit_id bigint, at bigint, channel string", ["user_id", "visit_id"], **by_user)
-    wadi.create("shop", "attributed", f"{order}, channel string, visit_id bigint", ["user_id", "order_id"], **by_user)
-    wadi.create("shop", "attribution_progress", "source string, bucket int, next_offset bigint", ["source", "bucket"])
+    wadi.create("attribution", "orders", order, ["user_id", "order_id"], **by_user)
+    wadi.create("attribution", "visits", "user_id bigint, visit_id bigint, at bigint, channel string", ["user_id", "visit_id"], **by_user)
+    wadi.create("attribution", "attributed", f"{order}, channel string, visit_id bigint", ["user_id", "order_id"], **by_user)
+    wadi.create("attribution", "progress", "source string, bucket int, next_offset bigint", ["source", "bucket"])
     visits, orders = streams(seed=7)
 
     def produce(table, batches, schema):
@@ -130,8 +130,8 @@ def main(url):
             connection.upsert(table, table_of(batch, schema), key=f"{table}-{n}")
 
     producers = [
-        threading.Thread(target=produce, args=("shop.visits", visits, VISIT)),
-        threading.Thread(target=produce, args=("shop.orders", orders, CHANGE)),
+        threading.Thread(target=produce, args=("attribution.visits", visits, VISIT)),
+        threading.Thread(target=produce, args=("attribution.orders", orders, CHANGE)),
     ]
     for producer in producers:
         producer.start()
@@ -147,7 +147,7 @@ def main(url):
             break
         else:
             time.sleep(0.02)
-    found = sorted(rows_of(wadi.scan("shop.attributed")))
+    found = sorted(rows_of(wadi.scan("attribution.attributed")))
     expected = batch_join(visits, orders)
     assert found == expected, f"{len(found)} rows, {len(expected)} expected"
     with_channel = sum(row[4] is not None for row in found)
