@@ -73,6 +73,7 @@ pub(super) fn rows(of: &KeyedScene, ops: &[Op], first: i64) -> Result<KeyedRows,
     });
     let deletes: BooleanBuffer = ops.iter().map(|op| op.verb == Verb::Delete).collect();
     let keyed = Keyed {
+        if_absent: false,
         table: of.table.clone(),
         columns: Some(columns.into()),
         deletes: has(Verb::Delete).then_some(deletes),

@@ -180,7 +180,7 @@ impl Plan {
         let columns = Some(self.columns.into());
         let targets = marks.targets(&self.sets).ok_or_else(|| internal("a row without target columns"))?;
         let deletes = marks.deletes.contains(&true).then(|| marks.deletes.into());
-        let keyed = Keyed { table: self.keyed, columns, deletes, targets };
+        let keyed = Keyed { table: self.keyed, columns, deletes, targets, if_absent: false };
         Ok(Sorted { decoded, keyed: Some(keyed), grouping })
     }
 
