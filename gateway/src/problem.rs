@@ -119,6 +119,11 @@ impl Problem {
         &self.0.code
     }
 
+    /// Whether sending the same again may still do it, or find that it was done.
+    pub fn is_unfinished(&self) -> bool {
+        self.0.retryable && self.0.status == StatusCode::SERVICE_UNAVAILABLE.as_u16()
+    }
+
     /// The answer to a request of this id.
     pub fn respond(self, request_id: &str) -> Response {
         let mut members = *self.0;

@@ -19,6 +19,7 @@ use wadi_store::context::Memory;
 use wadi_store::database::MEMTABLE_BYTES;
 use wadi_store::disk_cache::DiskCache;
 use wadi_store::host::Host;
+use wadi_store::ids::MetaIds;
 use wadi_store::keyed::KeyedTables;
 use wadi_store::memtables::Memtables;
 use wadi_store::metrics::StoreMetrics;
@@ -79,7 +80,7 @@ pub async fn start(config: GatewayConfig) -> Result<Server, StartError> {
         listener.local_addr().map_err(|source| StartError::Listen { address: config.listen, source })?;
     let mut registry = Registry::default();
     let catalog = Catalog::open(meta.clone()).await?;
-    let context = context(&config, objects, &cluster, env, &mut registry, &catalog).await?;
+    let context = context(&config, objects, &cluster, env, &mut registry, &meta, &catalog).await?;
     let host = Host::start(context, meta.clone(), cluster, format!("http://{address}"));
     let listener = Impatient { listener, limit: config.limits.stall };
     let stop = watch::Sender::new(false);
@@ -140,6 +141,7 @@ async fn context(
     cluster: &Cluster,
     env: Env,
     registry: &mut Registry,
+    meta: &Arc<dyn MetaStore>,
     catalog: &Catalog,
 ) -> Result<Context, StartError> {
     let mut settings = config.settings.clone();
@@ -153,7 +155,7 @@ async fn context(
         objects: objects.store,
         health: objects.health,
         root: objects.root,
-        env,
+        env: env.clone(),
         cpu: Cpu::pool(config.cpu_threads.max(1))?,
         memory: Memory::new(settings.unflushed_bytes),
         reads: Memory::new(config.limits.reads),
@@ -161,6 +163,7 @@ async fn context(
         segments: SegmentCache::open(settings.segment_cache_bytes, disk.as_ref()).await,
         block_cache: Some(block_cache(settings.block_cache_bytes, disk.as_ref()).await),
         tables: KeyedTables::new(Arc::new(catalog.clone())),
+        ids: Arc::new(MetaIds::new(meta.clone(), env.clone())),
         metrics: StoreMetrics::new(registry),
         settings: Arc::new(settings),
     })

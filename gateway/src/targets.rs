@@ -32,7 +32,9 @@ pub fn assign(
     Ok(Some(grouping))
 }
 
-fn group(
+/// Groups rows by partition; `None` for a table without partitions. The first columns of the rows are those at these positions
+/// of the table, or all of them. CPU work.
+pub fn group(
     table: &Table,
     given: Option<&[usize]>,
     rows: &RecordBatch,

@@ -140,7 +140,7 @@ impl MergeEngine {
                 Rule::Aggregation { makes_first }
             }
         };
-        let auto = table.auto_increment.and_then(|id| schema.index_of_id(id));
+        let auto = table.auto_increment_column();
         Ok(MergeEngine { rule, deletes: table.options.delete_behavior(), columns, auto })
     }
 

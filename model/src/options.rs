@@ -37,6 +37,8 @@ pub const VERSION_COLUMN: &str = "table.merge-engine.versioned.ver-column";
 pub const VERSIONED_DELETES: &str = "table.merge-engine.versioned.delete-behavior";
 /// `full` or `wal`.
 pub const CHANGELOG_IMAGE: &str = "table.changelog.image";
+/// How many ids of an auto-increment column a bucket takes at once.
+pub const AUTO_INCREMENT_CACHE: &str = "table.auto-increment.cache-size";
 /// How long rows of a primary-key table live.
 pub const ROW_TTL: &str = "table.kv.row.ttl";
 /// The column whose time a row's life begins at.
@@ -121,7 +123,7 @@ const KNOWN: &[Known] = &[
     known(VERSIONED_DELETES, Form::OneOf(&["allow", "ignore", "disable"])),
     known(DELETE_BEHAVIOR, Form::OneOf(&["allow", "ignore", "disable"])),
     known(CHANGELOG_IMAGE, Form::OneOf(&["full", "wal"])),
-    known("table.auto-increment.cache-size", Form::Integer(1, 100_000_000)),
+    known(AUTO_INCREMENT_CACHE, Form::Integer(1, 100_000_000)),
     alterable(STATISTICS, Form::Text),
     known(ROW_TTL, Form::Duration),
     known(ROW_TTL_COLUMN, Form::Text),

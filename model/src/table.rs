@@ -196,6 +196,11 @@ impl Table {
         self.key_fields().filter_map(|id| self.schema().index_of_id(id)).collect()
     }
 
+    /// The position of the auto-increment column in the newest schema.
+    pub fn auto_increment_column(&self) -> Option<usize> {
+        self.auto_increment.and_then(|id| self.schema().index_of_id(id))
+    }
+
     /// How the bucket key's value chooses the bucket.
     pub fn bucket_function(&self) -> BucketFunction {
         match (self.options.get(options::LAKE_FORMAT), self.bucket_key.as_slice()) {

@@ -14,6 +14,7 @@
 //! | K2 | `-U` and `-D` show the row before, `+I` a key that was absent, `+U` one that was there |
 //! | F1 | an ack came before the deadline of its session, and names the offsets where the rows are |
 //! | K3 | a read that began after an ack reaches it (where sessions end early, one a lease's time after it) |
+//! | I1 | each new row of a table with an auto-increment column gets an id that no row has or had |
 //! | K4 | a partial update touches its columns only |
 //! | V1 | after healing every bucket takes rows within the time allowed |
 
@@ -21,7 +22,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use tokio::time::Instant;
-use wadi_model::Bucket;
+use wadi_model::{Bucket, TableId};
 
 use crate::trace::Trace;
 use keyed::{Logged, Look, Op, Rules};
@@ -93,6 +94,8 @@ pub struct Checker {
     /// The buckets of primary-key tables.
     rules: BTreeMap<Bucket, Rules>,
     looks: BTreeMap<Bucket, Vec<Look>>,
+    /// The ids that rows got, and where.
+    given: BTreeMap<(TableId, i64), u64>,
     violations: Vec<Violation>,
     /// Acks, answers `again`, rows acked, rows read.
     pub counts: Counts,
@@ -126,6 +129,7 @@ impl Checker {
             acked_ends: BTreeMap::new(),
             rules: BTreeMap::new(),
             looks: BTreeMap::new(),
+            given: BTreeMap::new(),
             violations: Vec::new(),
             counts: Counts::default(),
         }

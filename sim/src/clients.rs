@@ -20,7 +20,7 @@ use crate::trace::Trace;
 
 pub use producer::{Kind, produce, send_one};
 pub use reader::{follow, read_to_end, scan_all};
-pub(crate) use rows::{COLUMNS, KEYED_COLUMNS};
+pub(crate) use rows::{COLUMNS, ID_COLUMN, KEYED_COLUMNS};
 
 mod keyed;
 mod producer;
@@ -62,6 +62,13 @@ pub struct KeyedScene {
     pub table: Arc<KeyedTable>,
     /// Keys are below this.
     pub keys: u64,
+}
+
+impl KeyedScene {
+    /// Whether its rows get ids.
+    pub(crate) fn has_ids(&self) -> bool {
+        self.table.auto_increment().is_some()
+    }
 }
 
 impl Scene {

@@ -20,6 +20,7 @@ use wadi_store::cluster::Cluster;
 use wadi_store::context::{Context, Memory};
 use wadi_store::database::MEMTABLE_BYTES;
 use wadi_store::host::Host;
+use wadi_store::ids::MetaIds;
 use wadi_store::keyed::{KeyedTables, TableSource};
 use wadi_store::memtables::Memtables;
 use wadi_store::metrics::StoreMetrics;
@@ -133,11 +134,13 @@ impl Gateway {
         let health = Health::new(env.clone());
         // As every S3 store is opened.
         let objects: Arc<dyn ObjectStore> = Arc::new(Guarded::new(objects, health.clone()));
+        let meta = SimMeta::new(self.ground.meta.clone(), link.clone(), self.ground.trace.clone());
+        let store: Arc<dyn MetaStore> = Arc::new(meta.clone());
         let context = Context {
             objects,
             health,
             root: Path::from("w"),
-            env,
+            env: env.clone(),
             cpu: Cpu::inline(),
             memory: Memory::new(settings.unflushed_bytes),
             reads: Memory::new(64 << 20),
@@ -145,12 +148,11 @@ impl Gateway {
             segments: SegmentCache::none(),
             block_cache: None,
             tables: KeyedTables::new(self.ground.tables.clone()),
+            ids: Arc::new(MetaIds::new(store.clone(), env.clone())),
             metrics: self.ground.metrics.clone(),
             local: false,
             settings,
         };
-        let meta = SimMeta::new(self.ground.meta.clone(), link.clone(), self.ground.trace.clone());
-        let store: Arc<dyn MetaStore> = Arc::new(meta.clone());
         self.ground.trace.note(&name, "starts");
         let host = Host::start(context, store, self.ground.cluster.clone(), name);
         lives.1 = Some(Life { link, host, meta });

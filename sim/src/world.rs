@@ -15,7 +15,7 @@ use prometheus_client::registry::Registry;
 use tokio::time::{Instant, sleep, timeout_at};
 use wadi_meta::memory::MemoryStore;
 use wadi_model::env::Env;
-use wadi_model::options::CHANGELOG_IMAGE;
+use wadi_model::options::{AUTO_INCREMENT_CACHE, CHANGELOG_IMAGE};
 use wadi_model::{Bucket, Table, TableId, TableName, TableSpec};
 use wadi_store::cluster::Cluster;
 use wadi_store::keyed::KeyedTable;
@@ -25,7 +25,7 @@ use wadi_store::task;
 
 use crate::checker::Checker;
 use crate::checker::keyed::Rules;
-use crate::clients::{self, COLUMNS, KEYED_COLUMNS, KeyedScene, Kind, Scene, Shared};
+use crate::clients::{self, COLUMNS, ID_COLUMN, KEYED_COLUMNS, KeyedScene, Kind, Scene, Shared};
 use crate::clock::{Dice, SimSource};
 use crate::director::direct;
 use crate::gateway::{Gateway, Ground, Tables};
@@ -146,13 +146,22 @@ fn tables(dice: &Dice) -> Result<Tables, String> {
     // The first is a log table, the second has a primary key.
     for number in 1..=dice.pick(2..5) {
         let keyed = number == 2 || number > 2 && dice.chance(0.5);
-        let mut spec = TableSpec::log("t", if keyed { &KEYED_COLUMNS } else { &COLUMNS });
+        let with_ids = keyed && dice.chance(0.4);
+        let columns = if keyed { KEYED_COLUMNS.as_slice() } else { &COLUMNS };
+        let id_column = with_ids.then_some(ID_COLUMN);
+        let columns: Vec<_> = columns.iter().copied().chain(id_column).collect();
+        let mut spec = TableSpec::log("t", &columns);
         spec.buckets = Some(dice.pick(1..4) as u32);
         if keyed {
             spec.primary_key = vec!["k".into()];
             if dice.chance(0.25) {
                 spec.properties.insert(CHANGELOG_IMAGE.into(), "wal".into());
             }
+        }
+        if with_ids {
+            spec.auto_increment = vec![ID_COLUMN.0.into()];
+            let cache = dice.one_of(&["1", "7", "100", "100000"]).to_string();
+            spec.properties.insert(AUTO_INCREMENT_CACHE.into(), cache);
         }
         let name = format!("a.t{number}").parse::<TableName>().map_err(|e| e.to_string())?;
         let table = Table::create(TableId(number), name, &spec, 0).map_err(|e| e.to_string())?;
@@ -174,7 +183,7 @@ fn scene(dice: &Dice, ground: &Ground) -> Result<Scene, String> {
     let mut checker = Checker::new(ground.trace.clone());
     for bucket in &buckets {
         if let Some(of) = keyed.get(&bucket.table) {
-            checker.keyed(*bucket, Rules { wal: !of.table.shows_before() });
+            checker.keyed(*bucket, Rules { wal: !of.table.shows_before(), auto: of.has_ids() });
         }
     }
     let gateway = |n: u64| Gateway::new(ground.clone(), n as usize, dice.pick(0..4000) as i64 - 2000);

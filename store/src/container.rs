@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! header   72 bytes: magic, version, kind, shard, seq range, token, put id, time, CRC32C
-//! body     chunks, each 8-aligned: one Arrow IPC record batch message of one bucket, small ones as one frame
+//! body     chunks, each 8-aligned: one Arrow IPC record batch message of one bucket, small ones as one frame; or a command
 //! footer   protobuf: for each chunk its bucket, offsets, byte range, columns, producers
 //! trailer  16 bytes: footer length, footer CRC32C, version, magic
 //! ```
@@ -16,10 +16,12 @@
 
 use bytes::Bytes;
 
+pub use command::Command;
 pub use footer::{Chunk, ChunkKind, ColumnSegment, Footer, Frame, HighWatermark, Producer, Run};
 pub use header::{HEADER_LEN, Header, Kind};
 pub use seal::{SealedObject, seal};
 
+mod command;
 mod footer;
 mod header;
 mod seal;

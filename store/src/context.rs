@@ -9,6 +9,7 @@ use slatedb::db_cache::DbCache;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use wadi_model::env::Env;
 
+use crate::ids::IdSource;
 use crate::keyed::KeyedTables;
 use crate::memtables::Memtables;
 use crate::metrics::StoreMetrics;
@@ -44,6 +45,8 @@ pub struct Context {
     pub block_cache: Option<Arc<dyn DbCache>>,
     /// The primary-key tables that its shards have met.
     pub tables: KeyedTables,
+    /// Where ids of auto-increment columns come from.
+    pub ids: Arc<dyn IdSource>,
     /// What is counted.
     pub metrics: StoreMetrics,
     /// Whether the object store is a local directory, which knows no conditional update.

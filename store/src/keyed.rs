@@ -18,7 +18,7 @@ use wadi_model::merge::MergeEngine;
 use wadi_model::options::ChangelogImage;
 use wadi_model::row::{self, DamagedRow, RowCodec, RowUpgrade, Rows};
 use wadi_model::table::InvalidTable;
-use wadi_model::{SchemaId, Table, TableId};
+use wadi_model::{DataType, SchemaId, Table, TableId};
 
 /// Where tables come from: the catalog, or a fixture.
 #[async_trait]
@@ -86,6 +86,33 @@ pub struct KeyedTable {
     upgrades: BTreeMap<SchemaId, RowUpgrade>,
     keys: KeyCodec,
     engine: MergeEngine,
+    auto: Option<AutoIncrement>,
+}
+
+/// The auto-increment column of a table.
+#[derive(Clone, Debug)]
+pub struct AutoIncrement {
+    /// Its position in the newest schema.
+    pub column: usize,
+    /// Its name.
+    pub name: Arc<str>,
+    /// The highest id that fits its type.
+    pub most: u64,
+    /// How many ids a bucket takes at once.
+    pub cache: u64,
+}
+
+impl AutoIncrement {
+    fn of(table: &Table) -> Option<AutoIncrement> {
+        let position = table.auto_increment_column()?;
+        let column = &table.schema().columns()[position];
+        let most = match column.data_type {
+            DataType::Int => i32::MAX as u64,
+            _ => i64::MAX as u64,
+        };
+        let cache = table.options.auto_increment_cache();
+        Some(AutoIncrement { column: position, name: column.name.as_str().into(), most, cache })
+    }
 }
 
 impl KeyedTable {
@@ -105,7 +132,8 @@ impl KeyedTable {
             return Err(InvalidTable::KeyType { role: "primary key", column, data_type });
         }
         let keys = KeyCodec::new(&types).expect("each type can be a key, as was just seen");
-        Ok(KeyedTable { table, codecs, upgrades, keys, engine })
+        let auto = AutoIncrement::of(&table);
+        Ok(KeyedTable { table, codecs, upgrades, keys, engine, auto })
     }
 
     /// The table.
@@ -116,6 +144,11 @@ impl KeyedTable {
     /// How rows merge.
     pub fn engine(&self) -> &MergeEngine {
         &self.engine
+    }
+
+    /// Its auto-increment column.
+    pub fn auto_increment(&self) -> Option<&AutoIncrement> {
+        self.auto.as_ref()
     }
 
     /// Whether the changelog shows the row before an update.

@@ -8,6 +8,7 @@
 //! | `a` applied | | log position, token and put id of the last applied object |
 //! | `h` high watermark | table, partition, bucket | high watermark, log start, last time |
 //! | `i` index | table, partition, bucket, last offset | the chunks that end there, by object |
+//! | `n` next ids | table, partition, bucket | the ids that the bucket has for its auto-increment column |
 //! | `o` object | log position | the object's footer |
 //! | `p` producer | table, partition, bucket, producer | its newest requests with their offsets |
 //! | `r` row | table, partition, bucket, primary key | the row |
@@ -16,6 +17,7 @@ use bytes::{BufMut, Bytes, BytesMut};
 use wadi_model::{Bucket, PartitionId, TableId};
 
 pub mod applied;
+pub mod ids;
 pub mod index;
 pub mod object;
 pub mod producer;
@@ -27,6 +29,7 @@ mod kind {
     pub(super) const APPLIED: u8 = b'a';
     pub(super) const WATERMARK: u8 = b'h';
     pub(super) const INDEX: u8 = b'i';
+    pub(super) const IDS: u8 = b'n';
     pub(super) const OBJECT: u8 = b'o';
     pub(super) const PRODUCER: u8 = b'p';
     pub(super) const ROW: u8 = b'r';

@@ -16,6 +16,7 @@ pub mod database;
 pub mod disk_cache;
 pub mod doctor;
 pub mod host;
+pub mod ids;
 pub mod keyed;
 pub mod keys;
 pub mod log;

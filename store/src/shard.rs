@@ -4,6 +4,7 @@
 //!
 //! * [`encode`] turns rows into chunks on the CPU pool, [`flush`] makes an object of them and PUTs it, one at a time;
 //! * [`producers`] remembers requests, so that a retry finds its first try (L3);
+//! * [`ids`] are those that buckets have for auto-increment columns;
 //! * [`group`] gathers confirmed changes and brings them to SlateDB, one write for many objects;
 //! * [`view`] is what readers see: only durable rows ever enter it (L4); [`read`] serves log reads from it;
 //! * [`merging`] turns rows of primary-key tables into changes of what [`rows`] holds; [`lookup`] answers by key;
@@ -36,6 +37,7 @@ mod actor;
 mod encode;
 mod flush;
 mod group;
+mod ids;
 mod lookup;
 mod merging;
 mod open;

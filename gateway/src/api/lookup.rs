@@ -2,7 +2,8 @@
 //!
 //! All key columns find a row each, in the order of the keys, and `null` where there is none (in Arrow and CSV a row of
 //! nulls). A beginning of the key that covers the bucket key finds all rows under it, in the order of their keys: a prefix
-//! lookup. Which columns are given is seen from the rows: a key column that is null in all of them is not given.
+//! lookup. Which columns are given is seen from the rows: a key column that is null in all of them is not given. With
+//! `insert_if_not_exists=true` keys without a row get one ([`insert`]).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -32,6 +33,8 @@ use crate::problem::Problem;
 use crate::request::{Parameters, RequestId, TablePath};
 use crate::rows::{Selection, Writer};
 
+mod insert;
+
 /// How many rows there are: in Arrow and CSV a key without one is a row of nulls.
 const FOUND: HeaderName = HeaderName::from_static("wadi-found");
 
@@ -56,7 +59,8 @@ const FORMATS: [AnswerFormat; 4] =
 
 /// Finds rows by one key, whose columns are query parameters.
 #[utoipa::path(get, path = "/v1/databases/{database}/tables/{table}/lookup", tag = "rows",
-    params(("database" = String, Path), ("table" = String, Path), ("columns" = Option<String>, Query, description = "Columns of the answer; all others are key columns with their values")),
+    params(("database" = String, Path), ("table" = String, Path), ("columns" = Option<String>, Query, description = "Columns of the answer; all others are key columns with their values"),
+        ("insert_if_not_exists" = Option<bool>, Query, description = "A key without a row gets one")),
     responses((status = 200, description = "The rows; null where a key has none; Wadi-Found tells how many there are")))]
 pub async fn lookup_one(
     State(gateway): State<Gateway>,
@@ -67,6 +71,7 @@ pub async fn lookup_one(
     let keyed = keyed_table(&gateway, &name)?;
     let format = answer_format(&headers, &FORMATS)?;
     let selection = Selection::of_keys(&mut parameters, keyed.table())?;
+    let insert = insert::is_asked(&mut parameters)?;
     let by = By::of(keyed.table());
     let body = one_row(parameters, &by)?;
     let limits = BodyLimits { max_rows: 1, ..BodyLimits::default() };
@@ -76,12 +81,13 @@ pub async fn lookup_one(
             format!("parameter \"{}\" is {got}; expected {expected}", column.as_deref().unwrap_or_default());
         return Err(Problem::new(ErrorKind::Rejected, "invalid_key", detail));
     }
-    answer(&gateway, keyed, by, decoded, selection, format).await
+    answer(&gateway, Question { keyed, by, selection, format, insert }, decoded).await
 }
 
 /// Finds rows by many keys, which are the rows of the body.
 #[utoipa::path(post, path = "/v1/databases/{database}/tables/{table}/lookup", tag = "rows",
-    params(("database" = String, Path), ("table" = String, Path), ("columns" = Option<String>, Query)),
+    params(("database" = String, Path), ("table" = String, Path), ("columns" = Option<String>, Query),
+        ("insert_if_not_exists" = Option<bool>, Query, description = "Keys without a row get one")),
     request_body(content = Vec<u8>, content_type = "application/vnd.apache.arrow.stream",
         description = "The key columns of each row; also application/x-ndjson, application/json, text/csv, application/vnd.apache.parquet"),
     responses((status = 200, description = "The rows, in the order of the keys; null where a key has none; Wadi-Found tells how many there are")))]
@@ -95,12 +101,13 @@ pub async fn lookup_many(
     let keyed = keyed_table(&gateway, &name)?;
     let format = answer_format(request.headers(), &FORMATS)?;
     let selection = Selection::of_keys(&mut parameters, keyed.table())?;
+    let insert = insert::is_asked(&mut parameters)?;
     parameters.finish()?;
     let by = By::of(keyed.table());
     let table = keyed.table().clone();
     let received = Received::take(&gateway, table, "lookup".into(), OnError::Fail, id, request).await?;
     let decoded = received.decode(&gateway, by.schema.clone(), Ok).await?;
-    answer(&gateway, keyed, by, decoded, selection, format).await
+    answer(&gateway, Question { keyed, by, selection, format, insert }, decoded).await
 }
 
 /// The columns by which rows can be found.
@@ -207,14 +214,18 @@ fn one_row(parameters: Parameters, by: &By) -> Result<String, Problem> {
     Ok(format!("{}\n{}\n", names.join(","), values.join(",")))
 }
 
-async fn answer(
-    gateway: &Gateway,
+/// What is asked of keys.
+struct Question {
     keyed: Arc<KeyedTable>,
     by: By,
-    decoded: Decoded,
     selection: Selection,
     format: AnswerFormat,
-) -> Result<Response, Problem> {
+    /// Whether keys without a row get one.
+    insert: bool,
+}
+
+async fn answer(gateway: &Gateway, question: Question, decoded: Decoded) -> Result<Response, Problem> {
+    let Question { keyed, by, selection, format, insert } = question;
     if let Some(first) = decoded.rejects.told().next() {
         let told = decoded.rejects.told().cloned().collect();
         let problem =
@@ -227,12 +238,19 @@ async fn answer(
         return Err(Problem::new(ErrorKind::TooLarge, "too_many_keys", detail));
     }
     let given = if keys.num_rows() == 0 { by.len() } else { by.given(&keys)? };
+    if insert {
+        insert::check(keyed.table(), &by, given)?;
+    }
     // What the rows will take is not known before; most are small.
     let each = if given == by.len() { ROW_BYTES } else { GROUP_BYTES };
     let held = keys.num_rows().saturating_mul(each).clamp(LEAST_BYTES, MAX_BYTES);
     let _share = gateway.host().context().reads.take(held).await;
     let found = match keys.num_rows() {
         0 => Vec::new(),
+        _ if insert => {
+            let rows = insert::points_or_insert(gateway, &keyed, &by, &keys).await?;
+            rows.into_iter().map(Some).collect()
+        }
         _ => {
             let parts = parts(gateway, &keyed, &by, &keys, given)?;
             if given == by.len() {

@@ -11,7 +11,7 @@ use http::StatusCode;
 use serde::{Deserialize, Serialize};
 use wadi_model::evolve::SchemaChange;
 use wadi_model::table::ColumnSpec;
-use wadi_model::{ErrorKind, Offset, Table, TableSpec};
+use wadi_model::{Offset, Table, TableSpec};
 
 use super::databases::json;
 use super::parameters::InTable;
@@ -146,10 +146,6 @@ pub async fn create(
     let if_not_exists = parameters.text("if_not_exists").is_some_and(|v| v != "false");
     parameters.finish()?;
     let spec = json(body)?;
-    if !spec.auto_increment.is_empty() {
-        let detail = "auto-increment columns are not served yet by this version";
-        return Err(Problem::new(ErrorKind::NotSupported, "not_supported", detail));
-    }
     let name = wadi_model::TableName::new(database.clone(), &spec.name)?;
     let now = gateway.env().now_millis();
     match gateway.catalog().create_table(&database, &spec, now).await {

@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use super::{CHANGELOG_IMAGE, DELETE_BEHAVIOR, MERGE_ENGINE, ROW_TTL, TableOptions, VERSIONED_DELETES};
+use super::{
+    AUTO_INCREMENT_CACHE, CHANGELOG_IMAGE, DELETE_BEHAVIOR, MERGE_ENGINE, ROW_TTL, TableOptions,
+    VERSIONED_DELETES,
+};
 
 /// How a row and the stored row of its key become one (see [`crate::merge`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,6 +80,11 @@ impl TableOptions {
             Some("wal") => ChangelogImage::Wal,
             _ => ChangelogImage::Full,
         }
+    }
+
+    /// How many ids of the auto-increment column a bucket takes at once. Default 100,000.
+    pub fn auto_increment_cache(&self) -> u64 {
+        self.get(AUTO_INCREMENT_CACHE).and_then(|size| size.parse().ok()).unwrap_or(100_000)
     }
 
     /// How long rows live; `None` is for ever.

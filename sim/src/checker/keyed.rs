@@ -3,15 +3,15 @@
 //! The changelog is the truth, and it is read in full. So at the end the judge walks along it: at each offset it knows
 //! which request comes next, what that request does to the map as it is, and so which rows must stand there. A request in
 //! doubt is one that is met or not. A row names its request by the id that it wrote; requests that write no ids
-//! (deletions alone) are known by their acks, or must be one of those in doubt.
+//! (deletions alone, and insertions of nothing but keys) are known by their acks, or must be one of those in doubt.
 //!
 //! What lookups and scans saw is held against the map on the way: there must be an offset between the beginning and the
 //! end of the read at which the map is what was seen.
 
 use std::collections::BTreeMap;
 
-use wadi_model::Bucket;
 use wadi_model::changelog::ChangeType;
+use wadi_model::{Bucket, TableId};
 
 use super::{Checker, Entry, Fate, MOST_ROWS, first_id};
 
@@ -26,6 +26,8 @@ pub enum Verb {
     PutOther,
     /// Deletes it.
     Delete,
+    /// Inserts a row of nothing but its key, if there is none.
+    Ensure,
 }
 
 /// One row of a request to a primary-key table.
@@ -44,6 +46,8 @@ pub struct Image {
     pub id: Option<i64>,
     /// The row that last wrote the other column.
     pub other: Option<i64>,
+    /// The id that the server gave, in a table with an auto-increment column.
+    pub auto: Option<i64>,
 }
 
 /// The rows of a bucket by key.
@@ -83,6 +87,8 @@ pub(super) struct Look {
 pub struct Rules {
     /// The changelog does not show the row before an update.
     pub wal: bool,
+    /// New rows get ids.
+    pub auto: bool,
 }
 
 impl Checker {
@@ -131,7 +137,9 @@ impl Checker {
             return;
         }
         let looks = self.looks.remove(&bucket).unwrap_or_default();
-        let walked = Walk::new(self, bucket, rules, &log, looks).run();
+        let mut given = std::mem::take(&mut self.given);
+        let walked = Walk::new(self, bucket, rules, &log, looks).run(&mut given);
+        self.given = given;
         if let Err((invariant, what)) = walked {
             self.violated(invariant, format!("{bucket}: {what}"));
         }
@@ -176,7 +184,11 @@ impl<'a> Walk<'a> {
             match request.fate {
                 Fate::Acked { base, rows: 0 } => empty.entry(base).or_insert_with(Vec::new).push(n),
                 Fate::Acked { base, .. } => drop(acked.insert(base, n)),
-                Fate::Open if checker.ops(n).iter().all(|op| op.verb == Verb::Delete) => nameless.push(n),
+                Fate::Open
+                    if checker.ops(n).iter().all(|op| matches!(op.verb, Verb::Delete | Verb::Ensure)) =>
+                {
+                    nameless.push(n);
+                }
                 _ => {}
             }
         }
@@ -197,13 +209,16 @@ impl<'a> Walk<'a> {
         }
     }
 
-    fn run(mut self) -> Result<(), Broken> {
+    /// `given` are the ids that rows of all buckets have.
+    fn run(mut self, given: &mut BTreeMap<(TableId, i64), u64>) -> Result<(), Broken> {
         loop {
             self.between_requests()?;
             if self.at == self.log.len() {
                 break;
             }
+            let from = self.at;
             self.step()?;
+            self.check_ids(from, given)?;
         }
         self.open.extend(self.looks.next());
         if let Some(look) = self.open.first() {
@@ -279,6 +294,21 @@ impl<'a> Walk<'a> {
                 ("K1", what)
             }
         }
+    }
+
+    /// Each new row since an offset has an id, which no other row has or had.
+    fn check_ids(&self, from: usize, given: &mut BTreeMap<(TableId, i64), u64>) -> Result<(), Broken> {
+        let new = (from..self.at).filter(|at| self.log[*at].change == ChangeType::Insert);
+        for at in new.filter(|_| self.rules.auto) {
+            let Some(id) = self.log[at].image.auto else {
+                return Err(("I1", format!("the new row at offset {at} has no id: {:?}", self.log[at])));
+            };
+            if let Some(other) = given.insert((self.bucket.table, id), at as u64) {
+                let what = format!("the row at offset {at} got id {id}, which a row at offset {other} has");
+                return Err(("I1", what));
+            }
+        }
+        Ok(())
     }
 
     /// One request.
@@ -374,12 +404,19 @@ impl<'a> Walk<'a> {
         for (op, id) in self.checker.ops(n).iter().zip(first_id(n as u64)..) {
             let key = op.key;
             let before = own.get(&key).copied().unwrap_or_else(|| self.state.get(&key).copied());
-            let kept: Image = before.unwrap_or_default();
+            // Which id a new row gets is for the server to say.
+            let given = || self.log.get(self.at + rows.len()).and_then(|row| row.image.auto);
+            let kept = before.unwrap_or_else(|| Image {
+                auto: if self.rules.auto { given() } else { None },
+                ..Image::default()
+            });
             let after = match op.verb {
-                Verb::Put => Some(Image { id: Some(id), other: Some(id) }),
+                Verb::Put => Some(Image { id: Some(id), other: Some(id), ..kept }),
                 Verb::PutId => Some(Image { id: Some(id), ..kept }),
                 Verb::PutOther => Some(Image { other: Some(id), ..kept }),
                 Verb::Delete => None,
+                Verb::Ensure if before.is_some() => continue,
+                Verb::Ensure => Some(kept),
             };
             own.insert(key, after);
             let mut row = |change, image| rows.push(Logged { change, key, image });
@@ -401,6 +438,7 @@ impl<'a> Walk<'a> {
     fn fits(&self, n: usize, wanted: &Logged, found: &Logged) -> bool {
         // Without the row before, a row that replaces whatever was there does not say whether it was the first.
         let blind = self.rules.wal
+            && !self.rules.auto
             && self.checker.ops(n).first().is_some_and(|op| op.verb == Verb::Put)
             && wanted.change == ChangeType::Insert
             && found.change == ChangeType::UpdateAfter;
@@ -421,3 +459,6 @@ impl<'a> Walk<'a> {
         (invariant, format!("request {n} should have {wanted:?} at offset {at}, where {found:?} is"))
     }
 }
+
+#[cfg(test)]
+mod tests;

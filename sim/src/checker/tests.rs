@@ -1,7 +1,5 @@
 //! The checker catches histories that are wrong, each by the invariant that it breaks.
 
-use wadi_model::TableId;
-
 use super::*;
 
 const BUCKET: Bucket = Bucket { table: TableId(1), partition: wadi_model::PartitionId::NONE, bucket: 0 };

@@ -22,11 +22,13 @@ use crate::clock::Dice;
 /// Columns of the table but for the key: those that follow from an id, and the other one.
 const ID_COLUMNS: [usize; 3] = [1, 2, 3];
 const OTHER_COLUMN: usize = 4;
+/// Where it is the last one: the ids that the server gives.
+const AUTO_COLUMN: usize = 5;
 
 /// Draws what a request of so many rows does. Where one row writes an id, the first one does: it names the request.
 pub(super) fn ops(of: &KeyedScene, dice: &Dice, count: u64) -> Vec<Op> {
     let key = || dice.pick(0..of.keys) as i64;
-    let kind = dice.pick(0..10);
+    let kind = dice.pick(0..if of.has_ids() { 13 } else { 10 });
     let verb = |row: u64| match kind {
         // A probe, which must write something, has one row.
         0..5 if row > 0 && dice.chance(0.2) => Verb::Delete,
@@ -34,7 +36,8 @@ pub(super) fn ops(of: &KeyedScene, dice: &Dice, count: u64) -> Vec<Op> {
         5..7 => Verb::PutId,
         7..9 => Verb::PutOther,
         _ if count == 1 => Verb::Put,
-        _ => Verb::Delete,
+        9 => Verb::Delete,
+        _ => Verb::Ensure,
     };
     (0..count).map(|row| Op { key: key(), verb: verb(row) }).collect()
 }
@@ -73,6 +76,7 @@ pub(super) fn rows(of: &KeyedScene, ops: &[Op], first: i64) -> Result<KeyedRows,
     });
     let deletes: BooleanBuffer = ops.iter().map(|op| op.verb == Verb::Delete).collect();
     let keyed = Keyed {
+        if_absent: has(Verb::Ensure),
         table: of.table.clone(),
         columns: Some(columns.into()),
         deletes: has(Verb::Delete).then_some(deletes),
@@ -82,12 +86,12 @@ pub(super) fn rows(of: &KeyedScene, ops: &[Op], first: i64) -> Result<KeyedRows,
 }
 
 /// The changelog of an answer that asked for all columns and the change type.
-pub(super) fn entries(answer: &LogAnswer) -> Result<Vec<Entry>, String> {
+pub(super) fn entries(of: &KeyedScene, answer: &LogAnswer) -> Result<Vec<Entry>, String> {
     let mut all = Vec::new();
     for piece in &answer.pieces {
         let Piece::Batch(batch) = piece else { return Err("change types came undecoded".into()) };
         let changes = batch.column(batch.num_columns() - 1).as_string::<i32>();
-        for (row, (key, image)) in images(batch)?.into_iter().enumerate() {
+        for (row, (key, image)) in images(of, batch)?.into_iter().enumerate() {
             let said = changes.value(row);
             let change = ChangeType::ALL.into_iter().find(|change| change.as_str() == said);
             let change = change.ok_or_else(|| format!("{said} is no change type"))?;
@@ -98,9 +102,10 @@ pub(super) fn entries(answer: &LogAnswer) -> Result<Vec<Entry>, String> {
 }
 
 /// Keys and rows of a batch of all columns.
-fn images(batch: &RecordBatch) -> Result<Vec<(i64, Image)>, String> {
+fn images(of: &KeyedScene, batch: &RecordBatch) -> Result<Vec<(i64, Image)>, String> {
     let long = |at: usize| batch.column(at).as_primitive::<Int64Type>();
     let (keys, ids, others) = (long(0), long(1), long(OTHER_COLUMN));
+    let autos = of.has_ids().then(|| long(AUTO_COLUMN));
     let ns = batch.column(2).as_primitive::<Int32Type>();
     let names = batch.column(3).as_string::<i32>();
     let image = |row: usize| {
@@ -112,7 +117,9 @@ fn images(batch: &RecordBatch) -> Result<Vec<(i64, Image)>, String> {
         if !fits {
             return Err(format!("row {id:?} has columns {:?} and {:?}", ns.value(row), names.value(row)));
         }
-        Ok((keys.value(row), Image { id, other: others.is_valid(row).then(|| others.value(row)) }))
+        let other = others.is_valid(row).then(|| others.value(row));
+        let auto = autos.filter(|autos| autos.is_valid(row)).map(|autos| autos.value(row));
+        Ok((keys.value(row), Image { id, other, auto }))
     };
     (0..batch.num_rows()).map(image).collect()
 }
@@ -179,7 +186,7 @@ pub(super) async fn scan(scene: &Scene, dice: &Dice, bucket: Bucket, who: &str) 
 
 fn decoded(of: &KeyedScene, rows: &[Bytes]) -> Result<Vec<(i64, Image)>, String> {
     let all: Vec<usize> = (0..of.table.table().schema().columns().len()).collect();
-    images(&of.table.decode(rows, &all).map_err(|e| e.to_string())?)
+    images(of, &of.table.decode(rows, &all).map_err(|e| e.to_string())?)
 }
 
 fn internal(error: impl std::fmt::Display) -> LookupError {

@@ -221,6 +221,10 @@ fn judge(scene: &Scene, error: AppendError, request: u64) -> Try {
             scene.trace.count("answered overloaded");
             Try::Nothing
         }
+        AppendError::NoIds(_) => {
+            scene.trace.count("answered without ids");
+            Try::Nothing
+        }
         AppendError::NotOwned => Try::Nothing,
         error if error.kind() == ErrorKind::Internal => {
             scene.trace.count("append failed inside");

@@ -78,7 +78,7 @@ async fn read(
     };
     let rows = match of {
         None => entries(table.schema().arrow(), &answer),
-        Some(_) => keyed::entries(&answer),
+        Some(of) => keyed::entries(of, &answer),
     };
     let rows = match rows {
         Ok(rows) => rows,

@@ -16,6 +16,9 @@ pub(crate) const COLUMNS: [(&str, &str); 3] = [("id", "bigint"), ("n", "int"), (
 pub(crate) const KEYED_COLUMNS: [(&str, &str); 5] =
     [("k", "bigint"), ("id", "bigint"), ("n", "int"), ("name", "string"), ("other", "bigint")];
 
+/// The column of those that get ids, behind the others.
+pub(crate) const ID_COLUMN: (&str, &str) = ("auto", "bigint");
+
 pub(super) fn n(id: i64) -> i32 {
     (id % 1_000_003) as i32
 }

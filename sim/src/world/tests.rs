@@ -37,6 +37,7 @@ fn assert_eventful(summary: &Summary) {
         "answered again",
         "requests failed",
         "requests without an answer",
+        "looks by key",
     ] {
         assert!(summary.count(kind) > 0, "no {kind} in\n{summary}");
     }

@@ -1,7 +1,8 @@
 use proptest::prelude::*;
-use wadi_model::{LogSeq, ShardId, Token};
+use wadi_model::{LogSeq, Offset, ShardId, Token};
 
 use super::*;
+use crate::keys::ids::{IdRange, IdRanges};
 
 fn header() -> Header {
     let (seq, put_id) = (LogSeq(7), 0x0123_4567_89ab_cdef_0011_2233_4455_6677);
@@ -200,4 +201,33 @@ proptest! {
         let _ = Trailer::read(&bytes);
         let _ = Header::read(&bytes);
     }
+}
+
+#[test]
+fn commands_are_chunks_without_rows() {
+    let ranges = vec![IdRange { next: 7, end: 300 }, IdRange { next: 900, end: 1000 }];
+    let command = Command { ids: Some(IdRanges { ranges }) };
+    let message = object();
+    let rows = message.footer.chunks.iter().cloned().zip(message.chunks);
+    let chunks: Vec<_> = std::iter::once(command.chunk(&message.footer.chunks[0])).chain(rows).collect();
+    let sealed = seal(header(), chunks);
+    let bytes = whole(&sealed);
+    let footer = footer_of(&bytes).unwrap();
+    assert_eq!(footer.high_watermarks, message.footer.high_watermarks, "it moves no offset");
+    let chunk = &footer.chunks[0];
+    assert_eq!(
+        (chunk.kind(), chunk.rows, chunk.first(), chunk.runs.len()),
+        (ChunkKind::Command, 0, Offset(10), 0)
+    );
+    let stored = bytes.slice(chunk.range().start as usize..chunk.range().end as usize);
+    assert_eq!(*stored, [10, 15, 10, 5, 8, 7, 16, 172, 2, 10, 6, 8, 132, 7, 16, 232, 7]);
+    assert_eq!(Command::read(&stored).unwrap(), command);
+}
+
+#[test]
+fn commands_of_later_versions_and_damaged_ones_are_not_passed_over() {
+    // Field 15, which is not known.
+    assert!(Command::read(&[122, 1, 0]).is_err());
+    assert!(Command::read(&[]).is_err());
+    assert!(Command::read(&[10, 200, 1]).is_err());
 }

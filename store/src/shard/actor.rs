@@ -12,6 +12,7 @@
 //! After poison nothing of this shard is acked or read any more; the host gives the claim back and claims anew.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -22,18 +23,22 @@ use wadi_model::{Bucket, LogSeq, Offset};
 use super::encode::{Payload, Prepared};
 use super::flush::{FlushResult, Flushed, flush};
 use super::group::{Group, requests_in};
+use super::ids::Ids;
 use super::merging::{Merged, Pending, merge};
 use super::open::{OpenObjects, Reply, Slot};
 use super::part::{AppendError, Appended};
 use super::producers::{Lifetimes, ProducerKey, Producers, Verdict};
-use super::rows::Keep;
 use super::{COMMANDS, Ended, Shard, Shared};
 use crate::container::{Header, Kind};
 use crate::context::Share;
 use crate::database;
-use crate::keys::producer::{self, ProducerEntry};
+use crate::keys::ids::IdRanges;
+use crate::keys::producer::ProducerEntry;
 use crate::memtables::Memtable;
 use crate::task;
+use waiting::{Parked, id_cache};
+
+mod waiting;
 
 /// How long a shard's database may take to close.
 const CLOSING: Duration = Duration::from_secs(5);
@@ -47,6 +52,8 @@ pub(super) enum Command {
     Flushed(Box<Flushed>),
     /// A producer was loaded, or could not be.
     Loaded { key: ProducerKey, entry: Result<Option<ProducerEntry>, String> },
+    /// Ids were taken for a bucket, or could not be.
+    Ids { bucket: Bucket, range: Result<Range<u64>, String> },
     /// A group was written, or could not be.
     GroupWritten(Result<LogSeq, String>),
     /// The memtable was flushed up to a position, or could not be.
@@ -55,14 +62,6 @@ pub(super) enum Command {
     Release,
     /// The shard is to be given up at once.
     Abandon(&'static str),
-}
-
-/// A part that waits for its producer to be loaded.
-#[derive(Debug)]
-struct Parked {
-    part: Prepared,
-    share: Share,
-    reply: Reply,
 }
 
 /// Where the log and the database stand when the actor begins.
@@ -80,6 +79,8 @@ pub(super) struct Start {
     pub time: i64,
     /// The next offset of each bucket.
     pub next_offsets: BTreeMap<Bucket, Offset>,
+    /// The ids that buckets have.
+    pub ids: BTreeMap<Bucket, IdRanges>,
 }
 
 struct Actor {
@@ -94,6 +95,7 @@ struct Actor {
     /// A moving mean of a chunk's size, which decides the linger.
     mean_chunk: usize,
     producers: Producers<Parked>,
+    ids: Ids<Parked>,
     /// The number of the next part.
     next_part: u64,
     pending: Pending,
@@ -125,6 +127,7 @@ pub(super) fn start(shared: Arc<Shared>, start: Start) -> Shard {
         last_flush: None,
         mean_chunk: usize::MAX,
         producers: Producers::new(lifetimes),
+        ids: Ids::new(start.ids),
         next_part: 0,
         pending: Pending::default(),
         group: Group::new(),
@@ -170,6 +173,7 @@ impl Actor {
             Command::Append { part, share, reply } => self.append(*part, share, reply),
             Command::Flushed(flushed) => return self.flushed(*flushed),
             Command::Loaded { key, entry } => self.loaded(key, entry),
+            Command::Ids { bucket, range } => self.ids_taken(bucket, range),
             Command::GroupWritten(written) => {
                 self.group_in_flight = false;
                 self.applied = written?;
@@ -236,18 +240,29 @@ impl Actor {
     /// Merges a part of a primary-key table, and gives a part its offsets.
     fn take(&mut self, mut part: Prepared, share: Share, reply: Reply) {
         let number = self.next_part;
-        let mut changed = Vec::new();
+        let (mut changed, mut left) = (Vec::new(), None);
         if let Payload::Keyed(keyed) = &part.payload {
             let limit = self.shared.context.settings.object_bytes;
-            match merge(keyed, number, &mut self.pending, &self.shared.rows, limit) {
+            let mut ids = self.ids.next(&part.bucket);
+            match merge(keyed, number, &mut self.pending, &self.shared.rows, &mut ids, limit) {
                 Merged::Done(mut changes) => {
                     changed = std::mem::take(&mut changes.last);
+                    if ids.drawn() > 0 {
+                        let cache = id_cache(keyed);
+                        left = Some(self.ids.use_up(part.bucket, ids.drawn()));
+                        self.take_ids(part.bucket, cache);
+                    }
                     // A changelog has at most two rows for each row of the part, which has less than 2^31 (see `prepare`).
                     part.rows = changes.len() as u32;
                     part.raw_bytes = part.raw_bytes.max(changes.bytes);
                     part.payload = Payload::Changes(changes);
                 }
                 Merged::Unknown => return self.read_again(part, share, reply),
+                Merged::NeedsIds(needed) => {
+                    let (bucket, cache) = (part.bucket, id_cache(keyed));
+                    self.ids.wait(bucket, needed, Parked { part, share, reply });
+                    return self.take_ids(bucket, cache);
+                }
                 Merged::Refused(error) => return drop(reply.send(Err(error))),
             }
         }
@@ -258,50 +273,9 @@ impl Actor {
         let next = self.next_offsets.entry(part.bucket).or_default();
         let base_offset = *next;
         next.0 += u64::from(part.rows);
-        let slot = Slot { part, base_offset, arrived: Instant::now(), reply, share, number, changed };
+        let arrived = Instant::now();
+        let slot = Slot { part, base_offset, arrived, reply, share, number, changed, ids: left };
         self.open.push(slot, self.shared.context.settings.object_bytes);
-    }
-
-    /// Reads a part's rows again, which were written or forgotten since they were read, and begins anew with it. This time it
-    /// keeps all of them itself: more rows than the cache holds would drive each other out for ever.
-    fn read_again(&self, mut part: Prepared, share: Share, reply: Reply) {
-        let (own, shared) = (self.own.clone(), self.shared.clone());
-        task::spawn(async move {
-            if let Payload::Keyed(keyed) = &mut part.payload
-                && let Err(error) = keyed.read(&shared, Keep::All).await
-            {
-                return drop(reply.send(Err(error)));
-            }
-            tell(&own, Command::Append { part: Box::new(part), share, reply }).await;
-        });
-    }
-
-    fn load(&self, key: ProducerKey) {
-        let (own, shared) = (self.own.clone(), self.shared.clone());
-        task::spawn(async move {
-            let stored = shared.db.get(producer::key(&key.0, &key.1)).await;
-            let entry = match stored {
-                Ok(None) => Ok(None),
-                Ok(Some(value)) => producer::decode(&value).map(Some).map_err(|e| e.to_string()),
-                Err(error) => Err(error.to_string()),
-            };
-            tell(&own, Command::Loaded { key, entry }).await;
-        });
-    }
-
-    fn loaded(&mut self, key: ProducerKey, entry: Result<Option<ProducerEntry>, String>) {
-        match entry {
-            Ok(entry) => {
-                for Parked { part, share, reply } in self.producers.loaded(key, entry) {
-                    self.append(part, share, reply);
-                }
-            }
-            Err(why) => {
-                for parked in self.producers.load_failed(&key) {
-                    drop(parked.reply.send(Err(AppendError::Internal(why.clone()))));
-                }
-            }
-        }
     }
 
     // ---- flushing
@@ -390,6 +364,11 @@ impl Actor {
             self.pending.confirmed(slot.number, &changed);
             self.group.add_rows(&changed);
             self.shared.rows.confirm(header.seq, changed);
+            if let Some(left) = slot.ids.take() {
+                self.ids.logged(&slot.part.bucket, &left);
+                self.group.add_ids(slot.part.bucket, left);
+                self.take_waited_for(slot.part.bucket);
+            }
         }
         self.next_seq = header.seq.next();
         self.shared.confirmed.send_replace(header.seq);
@@ -490,7 +469,7 @@ impl Actor {
             tracing::warn!(shard = %self.shared.claim.shard(), token = %self.shared.claim.token(), why, "shard given up");
         }
         refuse(self.open.take_all(), &AppendError::NotOwned);
-        for parked in self.producers.take_waiting() {
+        for parked in self.producers.take_waiting().chain(self.ids.take_waiting()) {
             drop(parked.reply.send(Err(AppendError::NotOwned)));
         }
         let shared = self.shared.clone();

@@ -2,18 +2,20 @@
 //!
 //! Runs outside the actor, one at a time. Parts of one bucket and schema version that are small share a chunk.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use arrow::array::RecordBatch;
 use bytes::Bytes;
 use tokio::time::Instant;
+use wadi_model::Bucket;
 use wadi_model::options::LogCompression;
 
 use super::Shared;
 use super::encode::{EncodedChunk, Payload, Prepared, encode_together};
 use super::open::{OpenObject, Slot};
 use super::part::AppendError;
-use crate::container::{Chunk, ChunkKind, Header, Producer, Run, SealedObject, seal};
+use crate::container::{Chunk, ChunkKind, Command, Header, Producer, Run, SealedObject, seal};
 use crate::log::{PutOutcome, create, object_path};
 
 /// Small parts of a bucket share a chunk up to this size, so that a chunk stays cheap to read.
@@ -50,9 +52,11 @@ pub(super) async fn flush(shared: &Shared, header: Header, open: OpenObject) -> 
     let OpenObject { mut slots, .. } = open;
     // Chunks of a bucket stand side by side; the sort is stable, so offsets stay in order.
     slots.sort_by_key(|slot| slot.part.bucket);
+    let commands = commands(&slots);
     let pieces: Vec<Piece> = slots.iter_mut().map(Piece::take).collect();
     let context = &shared.context;
-    let sealed = context.cpu.run(move || Ok(seal(header, chunks(pieces, header.time)?))).await;
+    let work = move || Ok(seal(header, with_commands(chunks(pieces, header.time)?, commands)));
+    let sealed = context.cpu.run(work).await;
     let put_began = Instant::now();
     let object = match sealed.unwrap_or_else(|| Err(AppendError::Internal("encoding panicked".into()))) {
         Ok(object) => object,
@@ -79,6 +83,25 @@ pub(super) async fn flush(shared: &Shared, header: Header, open: OpenObject) -> 
         PutOutcome::Unknown(why) => FlushResult::InDoubt(format!("the outcome of a PUT is unknown: {why}")),
     };
     Flushed { slots, result, put_began, put }
+}
+
+/// What the buckets of an object have to say beside their rows: the last word of each.
+fn commands(slots: &[Slot]) -> BTreeMap<Bucket, Command> {
+    let said = slots.iter().filter_map(|slot| Some((slot.part.bucket, slot.ids.clone()?)));
+    said.map(|(bucket, ids)| (bucket, Command { ids: Some(ids) })).collect()
+}
+
+/// Puts each command before the rows of its bucket.
+fn with_commands(
+    chunks: Vec<(Chunk, Bytes)>,
+    mut commands: BTreeMap<Bucket, Command>,
+) -> Vec<(Chunk, Bytes)> {
+    let mut all = Vec::with_capacity(chunks.len() + commands.len());
+    for (chunk, bytes) in chunks {
+        all.extend(commands.remove(&chunk.bucket_id()).map(|command| command.chunk(&chunk)));
+        all.push((chunk, bytes));
+    }
+    all
 }
 
 /// What a chunk is made of.

@@ -17,6 +17,7 @@ use super::rows::Row;
 use super::view::indexed;
 use crate::container::{Footer, Header};
 use crate::keys::applied::{self, Applied};
+use crate::keys::ids::{self, IdRanges};
 use crate::keys::index::{self, IndexEntry, IndexedChunk};
 use crate::keys::producer::{self, ProducerEntry};
 use crate::keys::watermark::{self, Watermark};
@@ -33,6 +34,7 @@ pub(super) struct Group {
     index: BTreeMap<Bucket, Vec<IndexedChunk>>,
     watermarks: BTreeMap<Bucket, Watermark>,
     rows: HashMap<Bytes, Row>,
+    ids: BTreeMap<Bucket, IdRanges>,
 }
 
 impl Group {
@@ -47,6 +49,7 @@ impl Group {
             index: BTreeMap::new(),
             watermarks: BTreeMap::new(),
             rows: HashMap::new(),
+            ids: BTreeMap::new(),
         }
     }
 
@@ -96,6 +99,12 @@ impl Group {
         }
     }
 
+    /// Adds the ids that a bucket has left.
+    pub(super) fn add_ids(&mut self, bucket: Bucket, left: IdRanges) {
+        self.bytes += 32;
+        self.ids.insert(bucket, left);
+    }
+
     /// Whether nothing was added.
     pub(super) fn is_empty(&self) -> bool {
         self.objects == 0
@@ -140,6 +149,9 @@ impl Group {
                 Some(row) => write.put_bytes(key, row),
                 None => write.delete(key),
             }
+        }
+        for (bucket, left) in self.ids {
+            write.put(ids::key(&bucket), left.encode_to_vec());
         }
         for ((bucket, name), entry) in producers {
             let ttl = Ttl::ExpireAtMillis(lifetimes.end(&entry));

@@ -15,9 +15,11 @@ use arrow::datatypes::{DataType as ArrowType, Field, Schema as ArrowSchema};
 use bytes::{BufMut, Bytes, BytesMut};
 use wadi_model::changelog::ChangeType;
 use wadi_model::merge::{Change, MergeScratch, Outcome};
+use wadi_model::row::field;
 use wadi_model::{Bucket, system};
 
 use super::Shared;
+use super::ids::NextIds;
 use super::part::AppendError;
 use super::rows::{Keep, Reads, Row, Rows};
 use super::targets::Targets;
@@ -35,6 +37,8 @@ pub struct Keyed {
     pub deletes: Option<BooleanBuffer>,
     /// The columns that each row touches.
     pub targets: Targets,
+    /// Whether a row whose key is there already changes nothing.
+    pub if_absent: bool,
 }
 
 impl Keyed {
@@ -45,7 +49,7 @@ impl Keyed {
     /// Whether a row takes the place of whatever is stored.
     fn replaces(&self, row: usize) -> bool {
         let whole = || self.targets.of(row).is_none_or(|targets| targets.is_full());
-        self.table.engine().replaces() && !self.is_delete(row) && whole()
+        !self.if_absent && self.table.engine().replaces() && !self.is_delete(row) && whole()
     }
 
     /// Whether nobody needs to know what is stored for a row: it is replaced, and the changelog does not show it.
@@ -184,19 +188,27 @@ pub(super) enum Merged {
     Done(Changes),
     /// A row is not known any more; it must be read again. Nothing was noted.
     Unknown,
+    /// The bucket has fewer ids than these, which the part needs. Nothing was noted.
+    NeedsIds(u64),
     /// The part cannot be taken. Nothing was noted.
     Refused(AppendError),
 }
 
-/// Merges a part as number `part`, whose changelog may have `limit` bytes.
+/// Merges a part as number `part`, whose changelog may have `limit` bytes. New rows of a table with an auto-increment column
+/// draw their ids from `ids`.
 pub(super) fn merge(
     part: &KeyedRows,
     number: u64,
     pending: &mut Pending,
     rows: &Rows,
+    ids: &mut NextIds,
     limit: usize,
 ) -> Merged {
-    match Merging::new(part, pending, rows).run(limit) {
+    let merged = Merging::new(part, pending, rows, ids).run(limit);
+    if let (Ok(Some(_)), Some(needed)) = (&merged, ids.needed()) {
+        return Merged::NeedsIds(needed);
+    }
+    match merged {
         Ok(Some(changes)) => {
             for (key, row) in &changes.last {
                 pending.0.insert(key.clone(), (number, row.clone()));
@@ -215,13 +227,15 @@ struct Merging<'a> {
     read: HashMap<&'a [u8], &'a Row>,
     /// Rows that this part has changed already.
     own: HashMap<&'a Bytes, Row>,
+    ids: &'a mut NextIds,
     changes: Vec<(ChangeType, Bytes)>,
     bytes: usize,
 }
 
 impl<'a> Merging<'a> {
-    fn new(part: &'a KeyedRows, pending: &'a Pending, rows: &Rows) -> Merging<'a> {
+    fn new(part: &'a KeyedRows, pending: &'a Pending, rows: &Rows, ids: &'a mut NextIds) -> Merging<'a> {
         Merging {
+            ids,
             known: rows.known(&part.keys),
             read: part.reads.as_ref().map(Reads::valid).unwrap_or_default(),
             own: HashMap::with_capacity(part.keys.len()),
@@ -259,12 +273,16 @@ impl<'a> Merging<'a> {
                 }
                 None => return Ok(None),
             };
+            if keyed.if_absent && stored.is_some() {
+                continue;
+            }
             let change = if stored.is_some() { ChangeType::UpdateAfter } else { ChangeType::Insert };
             if keyed.replaces(row) {
                 self.put(row, stored, change, self.part.rows.slice(row));
                 continue;
             }
-            match merged(self.part, row, stored.as_deref(), &mut scratch)? {
+            let id = if stored.is_none() && !keyed.is_delete(row) { self.draw_id()? } else { None };
+            match merged(self.part, row, stored.as_deref(), id, &mut scratch)? {
                 Merge::Unchanged => {}
                 Merge::Replace => self.put(row, stored, change, self.part.rows.slice(row)),
                 Merge::Put(after) => self.put(row, stored, change, after),
@@ -281,6 +299,19 @@ impl<'a> Merging<'a> {
         let mut own = self.own;
         let last = self.part.keys.iter().filter_map(|key| Some((key.clone(), own.remove(key)?))).collect();
         Ok(Some(Changes { table: table.clone(), log: self.changes, last, bytes: self.bytes }))
+    }
+
+    /// The id of a new row, as the bytes of its field.
+    fn draw_id(&mut self) -> Result<Option<Vec<u8>>, AppendError> {
+        let Some(auto) = self.part.keyed.table.auto_increment() else { return Ok(None) };
+        let id = self.ids.draw();
+        if id > auto.most {
+            let (column, most) = (auto.name.to_string(), auto.most);
+            return Err(AppendError::IdsExhausted { column, most });
+        }
+        let mut field = Vec::new();
+        field::put_int(&mut field, i128::from(id));
+        Ok(Some(field))
     }
 
     fn put(&mut self, row: usize, before: Option<Bytes>, change: ChangeType, after: Bytes) {
@@ -307,10 +338,12 @@ enum Merge {
     Delete,
 }
 
+/// What becomes of a row of the part. A new row of a table with an auto-increment column comes with its id.
 fn merged(
     part: &KeyedRows,
     row: usize,
     stored: Option<&[u8]>,
+    id: Option<Vec<u8>>,
     scratch: &mut MergeScratch,
 ) -> Result<Merge, AppendError> {
     let keyed = &part.keyed;
@@ -319,7 +352,16 @@ fn merged(
         let mut fields = Vec::new();
         codec.split(row, &mut fields).map(|()| fields).map_err(AppendError::internal)
     };
-    let (stored, fields) = (stored.map(split).transpose()?, split(part.rows.get(row))?);
+    let (stored, mut fields) = (stored.map(split).transpose()?, split(part.rows.get(row))?);
+    let auto = keyed.table.auto_increment().zip(id.as_deref());
+    if let Some((auto, id)) = auto {
+        fields[auto.column] = Some(id);
+    }
+    let joined = |fields: &[Option<&[u8]>]| {
+        let mut bytes = Vec::new();
+        codec.join(fields, &mut bytes);
+        Merge::Put(bytes.into())
+    };
     let targets = keyed.targets.of(row);
     let change = match keyed.is_delete(row) {
         true => Change::Delete { targets },
@@ -327,13 +369,10 @@ fn merged(
     };
     Ok(match keyed.table.engine().merge(stored.as_deref(), change, scratch).map_err(AppendError::Merge)? {
         Outcome::Unchanged => Merge::Unchanged,
+        // The row came without its id.
+        Outcome::Replace if auto.is_some() => joined(&fields),
         Outcome::Replace => Merge::Replace,
-        Outcome::Put(row) => {
-            let fields: Vec<_> = row.fields().collect();
-            let mut bytes = Vec::new();
-            codec.join(&fields, &mut bytes);
-            Merge::Put(bytes.into())
-        }
+        Outcome::Put(row) => joined(&row.fields().collect::<Vec<_>>()),
         Outcome::Delete => Merge::Delete,
     })
 }

@@ -11,6 +11,7 @@ use super::encode::Prepared;
 use super::part::{AppendError, Appended};
 use super::rows::Row;
 use crate::context::Share;
+use crate::keys::ids::IdRanges;
 
 /// Where a part's answer goes.
 pub(super) type Reply = oneshot::Sender<Result<Appended, AppendError>>;
@@ -28,6 +29,8 @@ pub(super) struct Slot {
     pub number: u64,
     /// The last state of each row that it changed.
     pub changed: Vec<(Bytes, Row)>,
+    /// The ids that the bucket has left behind it, if it used some.
+    pub ids: Option<IdRanges>,
 }
 
 /// The parts of one future object.

@@ -123,6 +123,17 @@ pub enum AppendError {
     /// A row cannot be merged with the stored one.
     #[error("{0}")]
     Merge(wadi_model::merge::MergeFault),
+    /// New rows need ids, and none could be taken. Nothing was written.
+    #[error("new rows need ids for their auto-increment column, and the meta store gave none: {0}")]
+    NoIds(String),
+    /// The auto-increment column's type has no ids left. Nothing was written.
+    #[error("the ids of column \"{column}\" are used up, the highest is {most}; widen the column")]
+    IdsExhausted {
+        /// The auto-increment column.
+        column: String,
+        /// The highest id that fits its type.
+        most: u64,
+    },
     /// A stored row is of a later version of the table than the one that the part was made for. Nothing was written.
     #[error(
         "the table was altered while the rows were on their way (version {version} is there now); send them again"
@@ -157,10 +168,14 @@ impl Fault for AppendError {
         match self {
             AppendError::TooLarge { .. } => ErrorKind::TooLarge,
             AppendError::Overloaded => ErrorKind::Overloaded,
-            AppendError::NotOwned | AppendError::SchemaBehind { .. } => ErrorKind::Unavailable,
+            AppendError::NotOwned | AppendError::SchemaBehind { .. } | AppendError::NoIds(_) => {
+                ErrorKind::Unavailable
+            }
             AppendError::OutcomeUnknown => ErrorKind::OutcomeUnknown,
             AppendError::InFlight { .. } | AppendError::SequenceTooOld { .. } => ErrorKind::Conflict,
-            AppendError::KeyReused { .. } | AppendError::Key(_) => ErrorKind::Rejected,
+            AppendError::KeyReused { .. } | AppendError::Key(_) | AppendError::IdsExhausted { .. } => {
+                ErrorKind::Rejected
+            }
             AppendError::Merge(fault) => fault.kind(),
             AppendError::Internal(_) => ErrorKind::Internal,
         }
@@ -177,6 +192,8 @@ impl Fault for AppendError {
             AppendError::KeyReused { .. } => "key_reused",
             AppendError::Key(fault) => fault.code(),
             AppendError::Merge(fault) => fault.code(),
+            AppendError::NoIds(_) => "ids_unavailable",
+            AppendError::IdsExhausted { .. } => "ids_exhausted",
             AppendError::SchemaBehind { .. } => "schema_changed",
             AppendError::Internal(_) => "internal",
         }

@@ -21,7 +21,7 @@ use crate::keys::index::{self, IndexedChunk};
 use chunk::{ChunkPlan, Fetched, Got, Wanted};
 use footers::Footers;
 
-pub(super) use chunk::whole_chunk;
+pub(super) use chunk::{whole_chunk, whole_command};
 
 mod chunk;
 mod footers;

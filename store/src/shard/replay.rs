@@ -1,7 +1,7 @@
 //! Replay: the part of the log that a shard's database does not have yet, brought into it.
 //!
 //! Step 6 of the [takeover](super::takeover). Index, watermarks and producers follow from the footers; rows of
-//! primary-key tables are the fold of their changelog (K1), so their chunks are read again. They are still there: nothing
+//! primary-key tables are the fold of their changelog (K1), so their chunks are read again, and so are commands. They are still there: nothing
 //! behind the database's durable position is ever deleted.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -23,18 +23,19 @@ use super::actor::Start;
 use super::group::{Group, requests_in};
 use super::merging::{database_keys, stored_schema};
 use super::producers::{Lifetimes, ProducerKey, remember};
-use super::read::whole_chunk;
+use super::read::{whole_chunk, whole_command};
 use super::rows::{Row, Rows};
 use super::takeover::{Scan, TakeoverError, superseded};
 use super::view::View;
 use crate::claim::Claim;
-use crate::container::{Chunk, ChunkKind};
+use crate::container::{Chunk, ChunkKind, Command};
 use crate::context::Context;
 use crate::database;
 use crate::keyed::KeyedTable;
-use crate::keys::applied;
+use crate::keys::ids::{self, IdRanges};
 use crate::keys::producer::{self, ProducerEntry};
 use crate::keys::watermark::{self, Watermark};
+use crate::keys::{DamagedEntry, applied};
 use crate::log::LogObject;
 
 /// Log objects whose rows and producers are read at once: as many as these, or as have so many bytes. One by one, some hundred
@@ -58,7 +59,8 @@ pub(super) async fn replay(
     let mut replay = Replay {
         context,
         db,
-        watermarks: load_watermarks(db).await?,
+        watermarks: load_all(db, watermark::prefix(), watermark::decode).await?,
+        ids: load_all(db, ids::prefix(), ids::decode).await?,
         producers: BTreeMap::new(),
         dirty: BTreeSet::new(),
         group: Group::new(),
@@ -81,12 +83,12 @@ pub(super) async fn replay(
     if !replay.group.is_empty() {
         applied = replay.write().await?;
     }
-    let replayed_bytes = replay.bytes;
-    let watermarks = replay.watermarks;
+    let Replay { watermarks, ids, bytes: replayed_bytes, .. } = replay;
     let next_offsets: BTreeMap<Bucket, Offset> =
         watermarks.iter().map(|(b, w)| (*b, Offset(w.high))).collect();
     let next_seq = scan.fence.next();
-    let start = Start { next_seq, applied, flushed: durable, replayed_bytes, time: scan.time, next_offsets };
+    let (flushed, time) = (durable, scan.time);
+    let start = Start { next_seq, applied, flushed, replayed_bytes, time, next_offsets, ids };
     let shared = Shared {
         context: context.clone(),
         claim: claim.clone(),
@@ -115,15 +117,20 @@ async fn check_applied(db: &Db, durable: LogSeq, claim: &Claim) -> Result<(), Ta
     Ok(())
 }
 
-async fn load_watermarks(db: &Db) -> Result<BTreeMap<Bucket, Watermark>, TakeoverError> {
+/// All entries of a kind that has one for each bucket.
+async fn load_all<T>(
+    db: &Db,
+    prefix: Bytes,
+    decode: fn(&[u8], &[u8]) -> Result<(Bucket, T), DamagedEntry>,
+) -> Result<BTreeMap<Bucket, T>, TakeoverError> {
     let options = ScanOptions { read_ahead_bytes: 1 << 20, ..ScanOptions::default() };
-    let mut entries = db.scan_prefix_with_options(watermark::prefix(), .., &options).await?;
-    let mut watermarks = BTreeMap::new();
+    let mut entries = db.scan_prefix_with_options(prefix, .., &options).await?;
+    let mut all = BTreeMap::new();
     while let Some(entry) = entries.next().await? {
-        let (bucket, mark) = watermark::decode(&entry.key, &entry.value)?;
-        watermarks.insert(bucket, mark);
+        let (bucket, value) = decode(&entry.key, &entry.value)?;
+        all.insert(bucket, value);
     }
-    Ok(watermarks)
+    Ok(all)
 }
 
 /// The next objects, as many as are read at once.
@@ -142,10 +149,17 @@ fn next_window(objects: &mut std::iter::Peekable<impl Iterator<Item = LogObject>
 /// An object with what replay must read for it.
 struct Fetched {
     object: LogObject,
-    /// The changes of rows of each of its chunks.
-    changes: Vec<Vec<(Bytes, Row)>>,
+    /// What each of its chunks says.
+    said: Vec<Said>,
     /// Producers that were not known when it was read.
     producers: Vec<(ProducerKey, ProducerEntry)>,
+}
+
+/// What a chunk says beyond its entry in the footer.
+enum Said {
+    /// Changes of rows, in order; none if it is of no primary-key table, or of one that is gone.
+    Rows(Vec<(Bytes, Row)>),
+    Command(Command),
 }
 
 /// What was replayed and is not written yet.
@@ -153,6 +167,7 @@ struct Replay<'a> {
     context: &'a Context,
     db: &'a Db,
     watermarks: BTreeMap<Bucket, Watermark>,
+    ids: BTreeMap<Bucket, IdRanges>,
     /// All that were met. None may leave: what the database says of one may be older.
     producers: BTreeMap<ProducerKey, ProducerEntry>,
     dirty: BTreeSet<ProducerKey>,
@@ -166,7 +181,7 @@ impl Replay<'_> {
         let seq = object.header.seq;
         let mut folds = Vec::with_capacity(object.footer.chunks.len());
         for chunk in &object.footer.chunks {
-            folds.push(fold(self.context, shard, seq, chunk));
+            folds.push(read(self.context, shard, seq, chunk));
         }
         let names: BTreeSet<ProducerKey> = requests_in(&object.footer).map(|(key, ..)| key).collect();
         let mut entries = Vec::with_capacity(names.len());
@@ -174,14 +189,14 @@ impl Replay<'_> {
             entries.push(load_producer(self.db, name));
         }
         let producers = stream::iter(entries).buffered(PRODUCERS_AHEAD).try_collect();
-        let (changes, producers) = try_join(try_join_all(folds), producers).await?;
-        Ok(Fetched { object, changes, producers })
+        let (said, producers) = try_join(try_join_all(folds), producers).await?;
+        Ok(Fetched { object, said, producers })
     }
 
     fn add(&mut self, fetched: Fetched) -> Result<(), TakeoverError> {
-        let Fetched { object, changes, producers } = fetched;
+        let Fetched { object, said, producers } = fetched;
         let seq = object.header.seq;
-        for (chunk, changes) in object.footer.chunks.iter().zip(changes) {
+        for (chunk, said) in object.footer.chunks.iter().zip(said) {
             let bucket = chunk.bucket_id();
             let mark = self.watermarks.entry(bucket).or_default();
             if chunk.base_offset != mark.high {
@@ -191,7 +206,15 @@ impl Replay<'_> {
                 )));
             }
             mark.high = chunk.end().0;
-            self.group.add_rows(&changes);
+            match said {
+                Said::Rows(changes) => self.group.add_rows(&changes),
+                Said::Command(Command { ids }) => {
+                    if let Some(left) = ids {
+                        self.ids.insert(bucket, left.clone());
+                        self.group.add_ids(bucket, left);
+                    }
+                }
+            }
         }
         for (name, entry) in producers {
             // Another object of the window may have brought it.
@@ -234,16 +257,21 @@ async fn load_producer(db: &Db, name: ProducerKey) -> Result<(ProducerKey, Produ
     Ok((name, entry))
 }
 
-/// The changes of rows that a chunk says, in order. None if it is no changelog, or of a table that is gone.
+async fn read(context: &Context, shard: ShardId, seq: LogSeq, chunk: &Chunk) -> Result<Said, TakeoverError> {
+    match chunk.kind() {
+        ChunkKind::Command => Ok(Said::Command(whole_command(context, shard, seq, chunk).await?)),
+        ChunkKind::Changelog if chunk.rows > 0 => Ok(Said::Rows(fold(context, shard, seq, chunk).await?)),
+        _ => Ok(Said::Rows(Vec::new())),
+    }
+}
+
+/// The changes of rows that a changelog chunk says, in order. Of a table that is gone, none.
 async fn fold(
     context: &Context,
     shard: ShardId,
     seq: LogSeq,
     chunk: &Chunk,
 ) -> Result<Vec<(Bytes, Row)>, TakeoverError> {
-    if chunk.kind() != ChunkKind::Changelog || chunk.rows == 0 {
-        return Ok(Vec::new());
-    }
     let bucket = chunk.bucket_id();
     let table = context.tables.in_log(bucket.table, chunk.schema()).await;
     let Some(table) = table.map_err(TakeoverError::Unavailable)? else { return Ok(Vec::new()) };

@@ -15,6 +15,7 @@ use crate::container::Frame;
 use setup::{World, ids};
 
 mod faults;
+mod ids;
 mod keyed;
 mod setup;
 

@@ -154,6 +154,7 @@ impl Plan {
         if self.reading != Reading::Rows {
             self.check_nulls(batch, marks, &mut rejects);
         }
+        self.check_ids(batch, marks, &mut rejects);
         self.check_keys(batch, &mut rejects)?;
         let engine = self.keyed.engine();
         if engine.needs_check() && !self.deletes {
@@ -180,7 +181,7 @@ impl Plan {
         let columns = Some(self.columns.into());
         let targets = marks.targets(&self.sets).ok_or_else(|| internal("a row without target columns"))?;
         let deletes = marks.deletes.contains(&true).then(|| marks.deletes.into());
-        let keyed = Keyed { table: self.keyed, columns, deletes, targets };
+        let keyed = Keyed { table: self.keyed, columns, deletes, targets, if_absent: false };
         Ok(Sorted { decoded, keyed: Some(keyed), grouping })
     }
 
@@ -210,7 +211,8 @@ impl Plan {
         let columns = self.keyed.table().schema().columns();
         for (position, array) in self.columns.iter().zip(batch.columns()) {
             let column = &columns[*position];
-            if column.nullable || array.null_count() == 0 {
+            let comes_by_itself = self.keyed.table().auto_increment == Some(column.id);
+            if column.nullable || comes_by_itself || array.null_count() == 0 {
                 continue;
             }
             let touches = |row: usize| match &self.sets[usize::from(marks.sets[row])] {
@@ -227,6 +229,24 @@ impl Plan {
                     ..RowError::default()
                 });
             }
+        }
+    }
+
+    /// Rejects rows that bring a value for the auto-increment column.
+    fn check_ids(&self, batch: &RecordBatch, marks: &Marks, rejects: &mut Rejects) {
+        let Some(auto) = self.keyed.auto_increment() else { return };
+        let Some(at) = self.columns.iter().position(|position| *position == auto.column) else { return };
+        let array = batch.column(at);
+        let writes = |row: usize| !marks.passed_over[row] && !marks.deletes[row];
+        for row in (0..batch.num_rows()).filter(|row| array.is_valid(*row) && writes(*row)) {
+            rejects.add(row as u64, || RowError {
+                row: row as u64,
+                column: Some(auto.name.to_string()),
+                expected: "nothing: it is the auto-increment column".to_owned(),
+                got: "a value".to_owned(),
+                hint: Some("leave the column out, its values come from the server".to_owned()),
+                ..RowError::default()
+            });
         }
     }
 
@@ -379,7 +399,9 @@ fn read_as(table: &Table, columns: &[usize], reading: Reading) -> Schema {
     let of_table = columns.iter().map(|i| {
         let column = table.schema().columns()[*i].clone();
         let key = table.primary_key.contains(&column.id);
-        Column { nullable: column.nullable || (reading != Reading::Rows && !key), ..column }
+        let comes_by_itself = table.auto_increment == Some(column.id);
+        let nullable = column.nullable || comes_by_itself || (reading != Reading::Rows && !key);
+        Column { nullable, ..column }
     });
     let change = (reading == Reading::Changes).then(|| Column {
         id: FieldId(u32::MAX),

@@ -16,7 +16,7 @@ use super::super::Shared;
 use super::super::merging::stored_schema;
 use super::system::{self, SystemColumns};
 use super::{LogRead, LogReadError, Piece, internal};
-use crate::container::{Chunk, ChunkKind, Damaged, Footer};
+use crate::container::{Chunk, ChunkKind, Command, Damaged, Footer};
 use crate::context::Context;
 use crate::log::{ReadError, object_path};
 use crate::segments::Segment;
@@ -299,6 +299,19 @@ pub(in super::super) async fn whole_chunk(
         several => several.concat().into(),
     };
     ipc::decode(&message, &columns, MAX_RAW).map_err(damaged)
+}
+
+/// The command that a chunk of a log object holds, checked against its checksum.
+pub(in super::super) async fn whole_command(
+    context: &Context,
+    shard: ShardId,
+    seq: LogSeq,
+    chunk: &Chunk,
+) -> Result<Command, ReadError> {
+    let Context { segments: cache, objects, root, metrics, .. } = context;
+    let segments = segments_of(chunk, &[]);
+    let bytes = cache.fetch(objects, root, metrics, (shard, seq), &segments).await?;
+    Command::read(&bytes.concat()).map_err(|e| ReadError::damaged(&object_path(root, shard, seq), e))
 }
 
 /// A chunk that is read as a whole, as a message.

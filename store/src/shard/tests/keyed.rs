@@ -89,6 +89,7 @@ impl Keyed {
                 table: self.table.clone(),
                 columns: Some(columns.into()),
                 deletes: deletes.map(BooleanBuffer::from),
+                if_absent: false,
                 targets: Targets::default(),
             }),
         }

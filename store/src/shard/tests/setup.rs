@@ -20,6 +20,7 @@ use super::*;
 use crate::cluster::Cluster;
 use crate::context::Memory;
 use crate::database::MEMTABLE_BYTES;
+use crate::ids::MetaIds;
 use crate::keyed::{KeyedTables, TableSource};
 use crate::memtables::Memtables;
 use crate::metrics::StoreMetrics;
@@ -79,6 +80,7 @@ impl World {
         change(&mut settings);
         let clock = Arc::new(AtomicI64::new(1_000));
         let tables = Arc::new(Mutex::new(Vec::new()));
+        let meta: Arc<dyn MetaStore> = Arc::new(MemoryStore::new());
         let context = Context {
             objects,
             health: Health::default(),
@@ -91,20 +93,14 @@ impl World {
             segments: SegmentCache::new(64 << 20),
             block_cache: None,
             tables: KeyedTables::new(Arc::new(Fixed(tables.clone()))),
+            ids: Arc::new(MetaIds::new(meta.clone(), Env::default())),
             metrics: StoreMetrics::new(&mut Registry::default()),
             local: false,
             settings: Arc::new(settings),
         };
         let spec = TableSpec::log("t", &[("id", "bigint"), ("n", "int"), ("name", "string")]);
         let table = Table::create(TableId(1), "a.t".parse().unwrap(), &spec, 0).unwrap();
-        World {
-            context,
-            tables,
-            table: Arc::new(table),
-            meta: Arc::new(MemoryStore::new()),
-            clock,
-            claims: AtomicU64::new(1),
-        }
+        World { context, tables, table: Arc::new(table), meta, clock, claims: AtomicU64::new(1) }
     }
 
     pub(super) fn set_time(&self, millis: i64) {
