@@ -50,9 +50,11 @@ class Wadi:
         _, content = self.call("POST", path, to_stream(rows), ARROW, key=key)
         return json.loads(content)
 
-    def lookup(self, table, keys):
-        """The rows of keys, or of prefixes of keys, as a pyarrow table."""
-        _, content = self.call("POST", f"/{table.replace('.', '/tables/')}/lookup", to_stream(keys), ARROW, ARROW)
+    def lookup(self, table, keys, insert=False):
+        """The rows of keys, or of prefixes of keys, as a pyarrow table; with `insert` keys without a row get one."""
+        query = "?insert_if_not_exists=true" if insert else ""
+        path = f"/{table.replace('.', '/tables/')}/lookup{query}"
+        _, content = self.call("POST", path, to_stream(keys), ARROW, ARROW)
         return from_stream(content)
 
     def log(self, table, bucket, offset, wait_ms=0):

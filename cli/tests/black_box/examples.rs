@@ -33,6 +33,12 @@ async fn orders_are_attributed_to_visits_while_both_stream_in() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn unique_visitors_are_counted_exactly_by_three_workers() {
+    let said = run("unique_visitors.py").await;
+    assert!(said.contains("the counts are exact"), "{said}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn five_producers_fill_a_wide_table_and_wait_for_nobody() {
     let said = run("wide_table.py").await;
     assert!(said.contains("equal to the full join"), "{said}");
