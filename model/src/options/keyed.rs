@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use super::{AUTO_INCREMENT_CACHE, CHANGELOG_IMAGE, DELETE_BEHAVIOR, MERGE_ENGINE, ROW_TTL, TableOptions, VERSIONED_DELETES};
+use super::{
+    AUTO_INCREMENT_CACHE, CHANGELOG_IMAGE, DELETE_BEHAVIOR, MERGE_ENGINE, ROW_TTL, TableOptions,
+    VERSIONED_DELETES,
+};
 
 /// How a row and the stored row of its key become one (see [`crate::merge`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
