@@ -59,7 +59,8 @@ fn merges(c: &mut Criterion) {
         ("fields.score.agg", "sum"),
         ("fields.paid.agg", "bool_and"),
     ];
-    let cases: [(&str, &[(&str, &str)], bool); 4] = [
+    type Case<'a> = (&'a str, &'a [(&'a str, &'a str)], bool);
+    let cases: [Case<'_>; 4] = [
         ("default", &[], false),
         ("partial update", &[], true),
         ("versioned", &versioned, false),

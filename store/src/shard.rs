@@ -118,7 +118,7 @@ impl Shard {
             keyed.read(&self.shared, Keep::Missing).await?;
         }
         let (reply, answer) = oneshot::channel();
-        let append = Command::Append { part: prepared, share, reply };
+        let append = Command::Append { part: Box::new(prepared), share, reply };
         self.commands.send(append).await.map_err(|_| AppendError::NotOwned)?;
         answer.await.map_err(|_| AppendError::OutcomeUnknown)?
     }

@@ -167,17 +167,20 @@ async fn offsets_are_found_by_time() {
 }
 
 /// Every route of the API, by path and method.
-const ROUTES: [(&str, &[&str]); 14] = [
+const ROUTES: [(&str, &[&str]); 17] = [
     ("/v1/databases", &["get", "post"]),
     ("/v1/databases/{database}", &["delete", "get"]),
     ("/v1/databases/{database}/tables", &["get", "post"]),
     ("/v1/databases/{database}/tables/{table}", &["delete", "get", "patch"]),
     ("/v1/databases/{database}/tables/{table}/append", &["post"]),
+    ("/v1/databases/{database}/tables/{table}/delete", &["post"]),
     ("/v1/databases/{database}/tables/{table}/log", &["get"]),
+    ("/v1/databases/{database}/tables/{table}/lookup", &["get", "post"]),
     ("/v1/databases/{database}/tables/{table}/offsets", &["get"]),
     ("/v1/databases/{database}/tables/{table}/partitions", &["delete", "get", "post"]),
     ("/v1/databases/{database}/tables/{table}/scan", &["get"]),
     ("/v1/databases/{database}/tables/{table}/tail", &["get"]),
+    ("/v1/databases/{database}/tables/{table}/upsert", &["post"]),
     ("/v1/status", &["get"]),
     ("/health", &["get"]),
     ("/ready", &["get"]),

@@ -107,9 +107,9 @@ async fn tables_that_cannot_be_are_refused() {
             "invalid_option",
         ),
         (
-            json!({ "name": "x", "columns": [column("a", "int not null")], "primary_key": ["a"] }),
-            501,
-            "not_supported",
+            json!({ "name": "x", "columns": [column("a", "array<int>")], "primary_key": ["a"] }),
+            400,
+            "invalid_table",
         ),
     ];
     for (spec, status, code) in cases {

@@ -15,7 +15,7 @@ async fn server_with_table() -> (Server, String) {
         .map(|(name, kind)| json!({ "name": name, "type": kind }))
         .collect();
     let table =
-        server.api.create_table(&json!({ "name": "evolve", "columns": columns, "bucket_key": ["a"] })).await;
+        server.api.create_table(&json!({ "name": "evolve", "columns": columns, "bucket_key": ["b"] })).await;
     (server, table)
 }
 
@@ -84,8 +84,8 @@ async fn changes_that_lose_values_are_refused() {
     let (server, table) = server_with_table().await;
     for (change, code) in [
         (json!({ "widen_column": { "name": "a", "type": "smallint" } }), "invalid_table"),
-        (json!({ "widen_column": { "name": "b", "type": "int" } }), "invalid_table"),
-        (json!({ "drop_column": { "name": "a" } }), "invalid_table"),
+        (json!({ "widen_column": { "name": "b", "type": "char(3)" } }), "invalid_table"),
+        (json!({ "drop_column": { "name": "b" } }), "invalid_table"),
         (json!({ "drop_column": { "name": "z" } }), "column_not_found"),
         (json!({ "rename_column": { "from": "b", "to": "a" } }), "invalid_table"),
         (json!({ "rename_column": { "from": "b", "to": "_offset" } }), "invalid_table"),

@@ -19,7 +19,7 @@ const SETTLED: Duration = Duration::from_secs(70);
 const WATCHED: Duration = Duration::from_secs(30);
 
 /// Each database looks once a minute whether it is still the newest, and its compactor whether there is work.
-const READS_OF_A_DATABASE: usize = 8;
+const READS_OF_A_DATABASE: usize = 6;
 
 /// Both kinds of metadata at once, since each takes minutes of waiting.
 #[tokio::test(flavor = "multi_thread")]

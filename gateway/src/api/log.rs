@@ -71,7 +71,8 @@ pub(super) fn bucket_of(parameters: &mut Parameters, table: &Table) -> Result<u3
 /// Reads a bucket's log.
 #[utoipa::path(get, path = "/v1/databases/{database}/tables/{table}/log", tag = "rows",
     params(InTable, Chosen, ("bucket" = Option<u32>, Query), ("partition" = Option<String>, Query, description = "Needed in partitioned tables"),
-        ("offset" = Option<u64>, Query, description = "From here on; default 0"), ("max_bytes" = Option<u64>, Query), ("max_rows" = Option<u64>, Query),
+        ("offset" = Option<u64>, Query, description = "From here on; default 0"), ("max_bytes" = Option<u64>, Query),
+        ("max_rows" = Option<u64>, Query, description = "Default 100,000; in Arrow as many as max_bytes allows"),
         ("wait_ms" = Option<u64>, Query, description = "Wait so long for the first row")),
     responses((status = 200, description = "Rows; Wadi-Next-Offset, Wadi-High-Watermark, Wadi-Log-Start tell where they stand"),
         (status = 410, description = "The offset is out of range")))]

@@ -30,7 +30,9 @@ fn ids_outlive_names_and_are_never_used_again() {
 #[test]
 fn types_only_widen() {
     let widen = |to: &str| {
-        table().evolved(&[SchemaChange::WidenColumn { name: "id".into(), data_type: to.parse().unwrap() }])
+        let spec = TableSpec::log("t", &[("id", "int")]);
+        let table = Table::create(TableId(1), "a.t".parse().unwrap(), &spec, 0).unwrap();
+        table.evolved(&[SchemaChange::WidenColumn { name: "id".into(), data_type: to.parse().unwrap() }])
     };
     assert_eq!(widen("bigint").unwrap().schema().columns()[0].data_type, DataType::BigInt);
     assert!(matches!(widen("smallint"), Err(InvalidTable::NotWider { .. })));

@@ -36,8 +36,11 @@ impl FromStr for Nested {
     }
 }
 
+/// Names and types.
+type Columns = Vec<(String, Nested)>;
+
 /// Reads a column list as a user types it: `id bigint not null, name string, tags array<string>`.
-pub fn parse_columns(text: &str) -> Result<Vec<(String, Nested)>, InvalidType> {
+pub fn parse_columns(text: &str) -> Result<Columns, InvalidType> {
     let mut reader = Reader::new(text);
     let fields = reader.fields(0)?;
     reader.end()?;
@@ -46,7 +49,7 @@ pub fn parse_columns(text: &str) -> Result<Vec<(String, Nested)>, InvalidType> {
 
 /// Reads a column list that may say the primary key at its end: `a int, b string, primary key (a)`. Without one the key is
 /// empty.
-pub fn parse_table(text: &str) -> Result<(Vec<(String, Nested)>, Vec<String>), InvalidType> {
+pub fn parse_table(text: &str) -> Result<(Columns, Vec<String>), InvalidType> {
     let mut reader = Reader::new(text);
     let fields = reader.fields(0)?;
     let mut key = Vec::new();

@@ -47,7 +47,7 @@ const CLOSING: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub(super) enum Command {
     /// A part wants to be appended.
-    Append { part: Prepared, share: Share, reply: Reply },
+    Append { part: Box<Prepared>, share: Share, reply: Reply },
     /// A flush has ended.
     Flushed(Box<Flushed>),
     /// A producer was loaded, or could not be.
@@ -170,7 +170,7 @@ impl Actor {
     /// Takes one command. An error poisons the shard.
     fn step(&mut self, command: Command) -> Result<(), String> {
         match command {
-            Command::Append { part, share, reply } => self.append(part, share, reply),
+            Command::Append { part, share, reply } => self.append(*part, share, reply),
             Command::Flushed(flushed) => return self.flushed(*flushed),
             Command::Loaded { key, entry } => self.loaded(key, entry),
             Command::Ids { bucket, range } => self.ids_taken(bucket, range),

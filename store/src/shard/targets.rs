@@ -14,7 +14,7 @@ pub struct Targets {
     /// At least one; `None` is all columns.
     sets: Arc<[Option<Arc<TargetColumns>>]>,
     /// For each row the place of its set; `None`: all rows have the first one.
-    of_rows: Option<UInt16Array>,
+    of_rows: Option<Arc<UInt16Array>>,
 }
 
 impl Default for Targets {
@@ -35,7 +35,7 @@ impl Targets {
     pub fn by_row(sets: Vec<Option<Arc<TargetColumns>>>, of_rows: UInt16Array) -> Option<Targets> {
         let all =
             of_rows.null_count() == 0 && of_rows.values().iter().all(|set| usize::from(*set) < sets.len());
-        (all && !sets.is_empty()).then(|| Targets { sets: sets.into(), of_rows: Some(of_rows) })
+        (all && !sets.is_empty()).then(|| Targets { sets: sets.into(), of_rows: Some(Arc::new(of_rows)) })
     }
 
     /// The columns that a row touches; `None` is all.
@@ -46,7 +46,7 @@ impl Targets {
 
     /// For each row the place of its set, unless all rows have the same.
     pub fn of_rows(&self) -> Option<&UInt16Array> {
-        self.of_rows.as_ref()
+        self.of_rows.as_deref()
     }
 
     /// The same sets for some of these rows, whose places were taken from [`Targets::of_rows`].

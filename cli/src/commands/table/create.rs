@@ -101,7 +101,6 @@ fn spec(args: &CreateArgs, context: &Context) -> Result<TableSpec, Failure> {
         auto_increment: args.auto_increment.iter().cloned().collect(),
         properties: args.property.iter().cloned().collect::<BTreeMap<_, _>>(),
         comment: args.comment.clone(),
-        ..TableSpec::default()
     })
 }
 

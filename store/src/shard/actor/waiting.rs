@@ -36,7 +36,7 @@ impl Actor {
             {
                 return drop(reply.send(Err(error)));
             }
-            tell(&own, Command::Append { part, share, reply }).await;
+            tell(&own, Command::Append { part: Box::new(part), share, reply }).await;
         });
     }
 
