@@ -33,9 +33,32 @@ impl Client {
         columns: &[String],
         keys: Body,
     ) -> Result<LookupAnswer, ClientError> {
+        self.find(table, columns, keys, None).await
+    }
+
+    /// [`Client::lookup`] of whole keys, where those without a row get one: the defaults in the other columns, and the next id in
+    /// an auto-increment column. All who ask for a key get the same row.
+    pub async fn lookup_or_insert(
+        &self,
+        table: &TableName,
+        columns: &[String],
+        keys: Body,
+    ) -> Result<LookupAnswer, ClientError> {
+        self.find(table, columns, keys, Some("true".to_owned())).await
+    }
+
+    async fn find(
+        &self,
+        table: &TableName,
+        columns: &[String],
+        keys: Body,
+        insert: Option<String>,
+    ) -> Result<LookupAnswer, ClientError> {
         let path = format!("{}/lookup", table_path(table));
+        // Rows that a first try has inserted are found by the next one.
         let call = Call::new(Method::POST, path, Repeat::Safe).body(keys).accept(content_type::ARROW);
-        let answer = self.call(call.query_some("columns", column_list(columns))).await?;
+        let call = call.query_some("columns", column_list(columns));
+        let answer = self.call(call.query_some("insert_if_not_exists", insert)).await?;
         let found = answer.number("wadi-found");
         let found = found.ok_or_else(|| ClientError::bad_answer("header wadi-found is missing"))?;
         let (schema, batches) = decode_all(answer.body)?;

@@ -197,10 +197,13 @@ async fn a_lookup_sends_its_keys_and_gives_rows_and_how_many_there_are() {
         assert_eq!((found.found, found.batches), (1, vec![batch()]));
         let error = client.lookup_batch(&table(), &[], &batch()).await.unwrap_err();
         assert!(error.to_string().contains("wadi-found"), "{error}");
+        let body = Body::new(content_type::JSON, "{\"id\":1}");
+        client.lookup_or_insert(&table(), &[], body).await.unwrap_err();
     })
     .await;
     assert_eq!(seen[1].call, "POST /v1/databases/nyc/tables/flights/lookup?columns=id");
     assert_eq!(seen[2].call, "POST /v1/databases/nyc/tables/flights/lookup");
+    assert_eq!(seen[3].call, "POST /v1/databases/nyc/tables/flights/lookup?insert_if_not_exists=true");
     assert_eq!(header(&seen[0], "accept"), content_type::ARROW);
     assert_eq!(header(&seen[0], "content-type"), content_type::ARROW);
 }

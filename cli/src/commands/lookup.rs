@@ -23,13 +23,20 @@ pub(crate) struct LookupArgs {
     /// Only these columns, with commas between.
     #[arg(long, env = "WADI_COLUMNS", value_delimiter = ',')]
     columns: Vec<String>,
+    /// Insert a row for a key that has none, with defaults in the other columns and the next id in an auto-increment column.
+    #[arg(long, env = "WADI_INSERT_IF_NOT_EXISTS")]
+    insert_if_not_exists: bool,
     /// How rows are printed [default: table; ndjson with --json].
     #[arg(long, env = "WADI_FORMAT", value_enum)]
     format: Option<RowFormat>,
 }
 
 pub(crate) async fn run(args: LookupArgs, context: &Context) -> Result<(), Failure> {
-    let answer = context.client()?.lookup(&args.table, &args.columns, keys::body(&args.key)).await?;
+    let (client, body) = (context.client()?, keys::body(&args.key));
+    let answer = match args.insert_if_not_exists {
+        true => client.lookup_or_insert(&args.table, &args.columns, body).await?,
+        false => client.lookup(&args.table, &args.columns, body).await?,
+    };
     if answer.found == 0 {
         return Err(Failure::new(format!("{} has no row of {}", args.table, keys::shown(&args.key))));
     }

@@ -83,6 +83,13 @@ async fn a_table_with_a_key_is_made_filled_looked_up_and_emptied() {
     assert_eq!(prefix, [json!({ "price": null, "note": "x" })]);
     assert!(shell.succeed("lookup t.orders order=o1 user=1").contains("a, b"));
 
+    shell.succeed("table create t.users --columns uid|string,|id|int --primary-key uid --auto-increment id");
+    for _ in 0..2 {
+        let row = shell.rows("--json lookup t.users uid=ann --insert-if-not-exists");
+        assert_eq!(row, [json!({ "uid": "ann", "id": 1 })]);
+    }
+    assert_eq!(shell.rows("--json lookup t.users uid=ann --columns id"), [json!({ "id": 1 })]);
+
     let (code, said) = shell.fail("lookup t.orders user=1 order=o2");
     assert!(code == 1 && said.contains("t.orders has no row of user=1 order=o2"), "{said}");
     let (code, said) = shell.fail("lookup t.orders order=o1");

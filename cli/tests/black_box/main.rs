@@ -18,6 +18,7 @@ mod examples;
 mod formats;
 mod harness;
 mod idle;
+mod ids;
 mod keyed;
 mod keyed_bad;
 mod keyed_cli;
