@@ -117,11 +117,14 @@ async fn check_applied(db: &Db, durable: LogSeq, claim: &Claim) -> Result<(), Ta
     Ok(())
 }
 
+/// Reads key and value of an entry that a bucket has.
+type Decode<T> = fn(&[u8], &[u8]) -> Result<(Bucket, T), DamagedEntry>;
+
 /// All entries of a kind that has one for each bucket.
 async fn load_all<T>(
     db: &Db,
     prefix: Bytes,
-    decode: fn(&[u8], &[u8]) -> Result<(Bucket, T), DamagedEntry>,
+    decode: Decode<T>,
 ) -> Result<BTreeMap<Bucket, T>, TakeoverError> {
     let options = ScanOptions { read_ahead_bytes: 1 << 20, ..ScanOptions::default() };
     let mut entries = db.scan_prefix_with_options(prefix, .., &options).await?;
