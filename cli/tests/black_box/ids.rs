@@ -51,7 +51,7 @@ async fn eight_clients_that_ask_for_the_same_and_for_different_keys_agree() {
     for round in 0..3 {
         let clients = (0..8).map(|client| {
             let (api, table) = (server.api.clone(), table.clone());
-            tokio::spawn(async move {
+            async move {
                 let mut seen = Vec::new();
                 for request in 0..10 {
                     // Half of them are everybody's, half this client's own; some stand twice.
@@ -63,10 +63,10 @@ async fn eight_clients_that_ask_for_the_same_and_for_different_keys_agree() {
                     seen.extend(users.into_iter().zip(ids));
                 }
                 seen
-            })
+            }
         });
         for seen in join_all(clients).await {
-            for (user, id) in seen.unwrap() {
+            for (user, id) in seen {
                 assert_eq!(*known.entry(user).or_insert(id), id, "user {user} has one id");
             }
         }
