@@ -18,7 +18,7 @@ use wadi_model::merge::MergeEngine;
 use wadi_model::options::ChangelogImage;
 use wadi_model::row::{self, DamagedRow, RowCodec, RowUpgrade, Rows};
 use wadi_model::table::InvalidTable;
-use wadi_model::{DataType, SchemaId, Table, TableId};
+use wadi_model::{DataType, PartitionId, SchemaId, Table, TableId};
 
 /// Where tables come from: the catalog, or a fixture.
 #[async_trait]
@@ -26,12 +26,21 @@ pub trait TableSource: std::fmt::Debug + Send + Sync {
     /// The table of this id with at least this schema version, also while it is being dropped. `None` if nothing of it is
     /// left, so that its rows need not be kept. An error if that cannot be known now.
     async fn table(&self, id: TableId, schema: SchemaId) -> Result<Option<Arc<Table>>, String>;
+
+    /// Whether the table or the partition was dropped for good. An error if that cannot be known now.
+    async fn is_dropped(&self, _table: TableId, _partition: PartitionId) -> Result<bool, String> {
+        Ok(false)
+    }
 }
 
 #[async_trait]
 impl TableSource for Catalog {
     async fn table(&self, id: TableId, schema: SchemaId) -> Result<Option<Arc<Table>>, String> {
         self.table_by_id(id, schema).await.map_err(|e| e.to_string())
+    }
+
+    async fn is_dropped(&self, table: TableId, partition: PartitionId) -> Result<bool, String> {
+        Catalog::is_dropped(self, table, partition).await.map_err(|e| e.to_string())
     }
 }
 
@@ -63,6 +72,11 @@ impl KeyedTables {
             all.insert(table.id, keyed.clone());
         }
         Ok(keyed)
+    }
+
+    /// Whether a table or a partition was dropped for good; see [`TableSource::is_dropped`].
+    pub async fn is_dropped(&self, table: TableId, partition: PartitionId) -> Result<bool, String> {
+        self.source.is_dropped(table, partition).await
     }
 
     /// A table that was met in the log; see [`TableSource::table`].

@@ -63,12 +63,13 @@ impl Drops {
         self.known.read().is_empty()
     }
 
-    /// What was dropped after `revision`, and when the last of it was.
-    pub fn since(&self, revision: Revision) -> (Vec<Dropped>, Revision) {
+    /// What was dropped after `revision`, in order, each with the revision of its drop.
+    pub fn since(&self, revision: Revision) -> Vec<(Revision, Dropped)> {
         let known = self.known.read();
-        let newer: Vec<_> = known.iter().filter(|(_, dropped)| **dropped > revision).collect();
-        let last = newer.iter().map(|(_, dropped)| **dropped).max().unwrap_or(revision);
-        (newer.into_iter().map(|(dropped, _)| *dropped).collect(), last)
+        let newer = known.iter().filter(|(_, at)| **at > revision);
+        let mut newer: Vec<_> = newer.map(|(dropped, at)| (*at, *dropped)).collect();
+        newer.sort_unstable();
+        newer
     }
 }
 
@@ -157,13 +158,15 @@ mod tests {
         catalog.drop_partition(&days, "1", None).await.unwrap();
         until(|| drops.has(days.id, one)).await;
         assert!(!drops.has(days.id, two), "the other partition lives");
-        let (first, at) = drops.since(Revision(0));
-        assert_eq!(first, [Dropped { table: days.id, partition: Some(one) }]);
-        assert_eq!(drops.since(at), (Vec::new(), at));
+        let [(at, first)] = drops.since(Revision(0))[..] else { panic!("one was dropped") };
+        assert_eq!(first, Dropped { table: days.id, partition: Some(one) });
+        assert_eq!(drops.since(at), []);
 
         catalog.drop_table(&days.name).await.unwrap();
         until(|| drops.has(days.id, two)).await;
-        assert_eq!(drops.since(at).0, [Dropped { table: days.id, partition: None }]);
+        let [(later, second)] = drops.since(at)[..] else { panic!("one was dropped since") };
+        assert_eq!(second, Dropped { table: days.id, partition: None });
+        assert!(later > at);
         // The same from what is stored.
         let again = Drops::open(meta).await.unwrap();
         assert_eq!(again.since(Revision(0)), drops.since(Revision(0)));

@@ -38,6 +38,8 @@ use crate::keys::watermark::{self, Watermark};
 use crate::keys::{DamagedEntry, applied};
 use crate::log::LogObject;
 
+mod swept;
+
 /// Log objects whose rows and producers are read at once: as many as these, or as have so many bytes. One by one, some hundred
 /// objects would take longer than a lease.
 const WINDOW_OBJECTS: usize = 32;
@@ -74,6 +76,7 @@ pub(super) async fn replay(
             fetching.push(replay.fetch(claim.shard(), object));
         }
         for fetched in try_join_all(fetching).await? {
+            replay.begin_swept(&fetched.object).await?;
             replay.add(fetched)?;
             if replay.is_full() {
                 applied = replay.write().await?;
