@@ -18,6 +18,7 @@ mod faults;
 mod ids;
 mod keyed;
 mod setup;
+mod swept;
 
 #[tokio::test]
 async fn rows_are_readable_once_acked() {
