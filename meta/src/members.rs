@@ -17,7 +17,8 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// The members of one kind, as this process sees them. Clones see the same.
 #[derive(Clone, Debug)]
 pub struct Members {
-    seen: watch::Receiver<BTreeSet<String>>,
+    /// Nothing until the store has answered once.
+    seen: watch::Receiver<Option<BTreeSet<String>>>,
     _follower: Arc<task::Task>,
 }
 
@@ -47,22 +48,22 @@ pub async fn announce(
 impl Members {
     /// Begins to follow a kind. Nobody is seen until the store has answered.
     pub fn follow(meta: Arc<dyn MetaStore>, kind: &str) -> Members {
-        let (tell, seen) = watch::channel(BTreeSet::new());
+        let (tell, seen) = watch::channel(None);
         let follower = task::spawn("members", follow(meta, format!("{kind}/"), tell));
         Members { seen, _follower: Arc::new(follower) }
     }
 
     /// The members now.
     pub fn now(&self) -> BTreeSet<String> {
-        self.seen.borrow().clone()
+        self.seen.borrow().clone().unwrap_or_default()
     }
 
-    /// Whether there is any.
-    pub fn any(&self) -> bool {
-        !self.seen.borrow().is_empty()
+    /// Whether nobody is there, for all that this process knows; false as long as it knows nothing.
+    pub fn nobody(&self) -> bool {
+        self.seen.borrow().as_ref().is_some_and(BTreeSet::is_empty)
     }
 
-    /// Waits until somebody has come or gone since the last wait of this handle.
+    /// Waits until the members are known for the first time, or others than at the last wait of this handle.
     pub async fn changed(&mut self) {
         if self.seen.changed().await.is_err() {
             // The meta store is closed: nothing changes any more.
@@ -72,7 +73,7 @@ impl Members {
 }
 
 /// Follows a prefix until the store is closed.
-async fn follow(meta: Arc<dyn MetaStore>, prefix: String, tell: watch::Sender<BTreeSet<String>>) {
+async fn follow(meta: Arc<dyn MetaStore>, prefix: String, tell: watch::Sender<Option<BTreeSet<String>>>) {
     loop {
         match watch_once(meta.as_ref(), &prefix, &tell).await {
             Err(error) if matches!(error.kind(), MetaErrorKind::Closed | MetaErrorKind::Fenced) => {
@@ -90,7 +91,7 @@ async fn follow(meta: Arc<dyn MetaStore>, prefix: String, tell: watch::Sender<BT
 async fn watch_once(
     meta: &dyn MetaStore,
     prefix: &str,
-    tell: &watch::Sender<BTreeSet<String>>,
+    tell: &watch::Sender<Option<BTreeSet<String>>>,
 ) -> Result<(), MetaError> {
     let name = |key: &str| key.trim_start_matches(prefix).to_owned();
     let listing = meta.list(prefix).await?;
@@ -98,8 +99,8 @@ async fn watch_once(
     let mut members: BTreeSet<String> = listing.entries.iter().map(|entry| name(&entry.key)).collect();
     loop {
         tell.send_if_modified(|seen| {
-            let changed = *seen != members;
-            seen.clone_from(&members);
+            let changed = seen.as_ref() != Some(&members);
+            *seen = Some(members.clone());
             changed
         });
         match watch.next().await? {
@@ -128,6 +129,7 @@ mod tests {
         let (a, b) = (meta.session(ttl).await.unwrap(), meta.session(ttl).await.unwrap());
         announce(meta.as_ref(), a.as_ref(), "workers", "a").await.unwrap();
         let mut members = Members::follow(meta.clone(), "workers");
+        assert!(!members.nobody(), "nothing is known yet");
         members.changed().await;
         assert_eq!(members.now(), BTreeSet::from(["a".to_owned()]));
         announce(meta.as_ref(), b.as_ref(), "workers", "b").await.unwrap();
@@ -141,6 +143,6 @@ mod tests {
         assert_eq!(members.now(), BTreeSet::from(["b".to_owned()]));
         b.close().await.unwrap();
         members.changed().await;
-        assert!(!members.any());
+        assert!(members.nobody());
     }
 }

@@ -57,7 +57,8 @@ async fn create_kv(api: &Api, name: &str) -> (String, Dropped) {
 }
 
 async fn upsert(api: &Api, table: &str, round: usize) {
-    let rows: Vec<String> = (0..KEYS).map(|k| json!({ "k": k, "v": format!("{k} at {round}") }).to_string()).collect();
+    let rows: Vec<String> =
+        (0..KEYS).map(|k| json!({ "k": k, "v": format!("{k} at {round}") }).to_string()).collect();
     api.post(&format!("{table}/upsert"), NDJSON, rows.join("\n")).await.expect(200);
 }
 
@@ -177,7 +178,10 @@ async fn dev_compacts_its_own_shards() {
         upsert(&server.api, &table, round).await;
         server = again(&setup, server).await;
     }
-    until("files are merged", async || metric(&server.api, "wadi_compactor_compacted_files_total").await >= 2).await;
+    until("files are merged", async || {
+        metric(&server.api, "wadi_compactor_compacted_files_total").await >= 2
+    })
+    .await;
     let place = place(&setup.data());
     until("few are left", async || level0(&place).await.iter().all(|files| *files < LEVEL0_DUE)).await;
     assert_eq!(metric(&server.api, "wadi_compactor_shards").await, 2);

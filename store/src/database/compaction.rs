@@ -144,6 +144,10 @@ impl Place {
     /// possible now, since some of them are being merged already.
     pub async fn compact_everything(&self, shard: ShardId) -> Result<bool, slatedb::Error> {
         let admin = self.admin(shard, Arc::new(self.clock(shard).await?));
+        // Made by the first compaction of a database when it begins.
+        while admin.read_compactions(None).await?.is_none() {
+            tokio::time::sleep(POLL).await;
+        }
         let Some(manifest) = admin.read_manifest(None).await? else { return Ok(true) };
         let files = manifest.l0().iter().map(|view| SourceId::SstView(view.id));
         let runs = manifest.compacted().iter().map(|run| SourceId::SortedRun(run.id));

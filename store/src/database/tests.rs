@@ -214,7 +214,8 @@ async fn entries_of_what_was_dropped_go_and_no_others() {
     while world.place.has_open_jobs(SHARD).await.unwrap() {
         sleep(Duration::from_millis(100)).await;
     }
-    assert_eq!(world.look().await, Look { level0: 0, runs: 2, ..world.look().await });
+    let look = world.look().await;
+    assert!(look.level0 == 0 && look.runs > 1, "{look:?}");
     for (table, partition) in tables {
         let gone = drops.has(TableId(table), PartitionId(partition));
         assert_eq!(world.count(table, partition).await, if gone { 0 } else { 9 }, "{table}, {partition}");

@@ -31,7 +31,7 @@ pub(super) async fn relieve(context: Context, shard: ShardId, db: Db, mut compac
     let mut status = db.subscribe();
     loop {
         let waiting = status.borrow_and_update().current_manifest.l0().len();
-        if waiting >= TOO_MANY && !compactors.any() {
+        if waiting >= TOO_MANY && compactors.nobody() {
             tracing::warn!(%shard, waiting, "no compactor is alive; this gateway compacts the shard's database");
             if let Err(error) = compact(&context, shard, &compactors).await {
                 tracing::warn!(%shard, %error, "the shard's database could not be compacted");
@@ -55,7 +55,7 @@ async fn compact(context: &Context, shard: ShardId, compactors: &Members) -> Res
     let place = context.place();
     let mut compaction = Compaction::start(&place, shard, None, &context.metrics.compaction).await?;
     let deadline = Instant::now() + LONGEST;
-    while Instant::now() < deadline && !compactors.any() {
+    while Instant::now() < deadline && compactors.nobody() {
         tokio::select! {
             biased;
             why = compaction.ended() => {
@@ -69,7 +69,7 @@ async fn compact(context: &Context, shard: ShardId, compactors: &Members) -> Res
         }
     }
     compaction.stop().await;
-    if !compactors.any() {
+    if compactors.nobody() {
         place.collect_garbage(shard).await;
     }
     Ok(())
