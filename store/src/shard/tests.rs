@@ -19,6 +19,7 @@ mod ids;
 mod keyed;
 mod packs;
 mod setup;
+mod swept;
 
 #[tokio::test]
 async fn rows_are_readable_once_acked() {
