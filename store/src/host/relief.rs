@@ -39,6 +39,7 @@ pub(super) async fn relieve(context: Context, shard: ShardId, db: Db, mut compac
             sleep(LOOK).await;
         }
         tokio::select! {
+            biased;
             changed = status.changed() => {
                 if changed.is_err() {
                     // The database is closed, and so is the shard.
