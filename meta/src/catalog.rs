@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 use wadi_model::evolve::SchemaChange;
 use wadi_model::table::TableState;
-use wadi_model::{DatabaseName, PartitionId, SchemaId, Table, TableId, TableName, TableSpec, suggest};
+use wadi_model::{DatabaseName, SchemaId, Table, TableId, TableName, TableSpec, suggest};
 
 use crate::{
     Change, Compare, KeyValue, MetaError, MetaErrorKind, MetaStore, Revision, Txn, TxnOutcome, WatchEvent,
@@ -36,6 +36,7 @@ pub use partitions::{Asked, Partitions};
 
 mod drops;
 mod error;
+mod kept;
 mod partitions;
 #[cfg(test)]
 mod tests;
@@ -169,17 +170,6 @@ impl Catalog {
             }
         }
         Ok(None)
-    }
-
-    /// Whether the table or the partition was dropped for good, as the meta store says now.
-    pub async fn is_dropped(&self, table: TableId, partition: PartitionId) -> Result<bool, MetaError> {
-        let keys = [format!("{DROPPED}{table}"), format!("{}{table}/{partition}", partitions::DROPPED)];
-        for key in keys {
-            if self.meta.get(&key).await?.is_some() {
-                return Ok(true);
-            }
-        }
-        Ok(false)
     }
 
     /// A database.

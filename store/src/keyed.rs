@@ -18,7 +18,7 @@ use wadi_model::merge::MergeEngine;
 use wadi_model::options::ChangelogImage;
 use wadi_model::row::{self, DamagedRow, RowCodec, RowUpgrade, Rows};
 use wadi_model::table::InvalidTable;
-use wadi_model::{DataType, PartitionId, SchemaId, Table, TableId};
+use wadi_model::{Bucket, DataType, SchemaId, Table, TableId};
 
 /// Where tables come from: the catalog, or a fixture.
 #[async_trait]
@@ -27,10 +27,8 @@ pub trait TableSource: std::fmt::Debug + Send + Sync {
     /// left, so that its rows need not be kept. An error if that cannot be known now.
     async fn table(&self, id: TableId, schema: SchemaId) -> Result<Option<Arc<Table>>, String>;
 
-    /// Whether the table or the partition was dropped for good. An error if that cannot be known now.
-    async fn is_dropped(&self, _table: TableId, _partition: PartitionId) -> Result<bool, String> {
-        Ok(false)
-    }
+    /// The table of a bucket; `None` once it or the partition was dropped, for ever. An error if that cannot be known now.
+    async fn kept(&self, bucket: &Bucket) -> Result<Option<Arc<Table>>, String>;
 }
 
 #[async_trait]
@@ -39,8 +37,8 @@ impl TableSource for Catalog {
         self.table_by_id(id, schema).await.map_err(|e| e.to_string())
     }
 
-    async fn is_dropped(&self, table: TableId, partition: PartitionId) -> Result<bool, String> {
-        Catalog::is_dropped(self, table, partition).await.map_err(|e| e.to_string())
+    async fn kept(&self, bucket: &Bucket) -> Result<Option<Arc<Table>>, String> {
+        Catalog::kept(self, bucket).await.map_err(|e| e.to_string())
     }
 }
 
@@ -74,9 +72,9 @@ impl KeyedTables {
         Ok(keyed)
     }
 
-    /// Whether a table or a partition was dropped for good; see [`TableSource::is_dropped`].
-    pub async fn is_dropped(&self, table: TableId, partition: PartitionId) -> Result<bool, String> {
-        self.source.is_dropped(table, partition).await
+    /// Where they come from.
+    pub fn source(&self) -> &Arc<dyn TableSource> {
+        &self.source
     }
 
     /// A table that was met in the log; see [`TableSource::table`].

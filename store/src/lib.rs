@@ -24,6 +24,8 @@ pub mod memtables;
 pub mod metadata;
 pub mod metrics;
 pub mod objects;
+pub mod pack;
+pub mod place;
 pub mod segments;
 pub mod settings;
 pub mod shard;

@@ -16,8 +16,8 @@ impl Replay<'_> {
             if at == 0 || self.watermarks.contains_key(&bucket) {
                 continue;
             }
-            let dropped = self.context.tables.is_dropped(bucket.table, bucket.partition).await;
-            if dropped.map_err(TakeoverError::Unavailable)? {
+            let kept = self.context.tables.source().kept(&bucket).await;
+            if kept.map_err(TakeoverError::Unavailable)?.is_none() {
                 self.watermarks.insert(bucket, Watermark { high: at, start: at });
             }
         }

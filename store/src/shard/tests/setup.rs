@@ -15,7 +15,7 @@ use wadi_meta::memory::MemoryStore;
 use wadi_meta::{MetaStore, Revision};
 use wadi_model::env::{Env, Source};
 use wadi_model::ipc::{self, Originals};
-use wadi_model::{PartitionId, SchemaId, ShardId, Table, TableId, TableSpec};
+use wadi_model::{SchemaId, ShardId, Table, TableId, TableSpec};
 
 use super::*;
 use crate::cluster::Cluster;
@@ -68,8 +68,10 @@ impl TableSource for Fixed {
         Ok(tables.iter().rev().find(|t| t.id == id && t.schema_of(schema).is_some()).cloned())
     }
 
-    async fn is_dropped(&self, table: TableId, _: PartitionId) -> Result<bool, String> {
-        Ok(self.1.lock().contains(&table))
+    async fn kept(&self, bucket: &Bucket) -> Result<Option<Arc<Table>>, String> {
+        let dropped = self.1.lock().contains(&bucket.table);
+        let table = self.0.lock().iter().rev().find(|t| t.id == bucket.table).cloned();
+        Ok(table.filter(|_| !dropped))
     }
 }
 
