@@ -126,6 +126,7 @@ async fn live(ground: Ground, drops: Drops, mut stop: watch::Receiver<bool>) {
             Err(error) => tracing::warn!(%error, "no session for the compactor; trying again"),
         }
         tokio::select! {
+            biased;
             // A dropped sender stops too.
             _ = stop.wait_for(|stop| *stop) => return,
             () = tokio::time::sleep(PAUSE) => {}

@@ -88,6 +88,7 @@ async fn share(ground: &Ground, drops: &Drops, session: &dyn Session, held: &mut
         };
         ground.metrics.shards.set(held.len() as i64);
         tokio::select! {
+            biased;
             () = others.changed() => {}
             () = taken.changed() => {}
             () = tokio::time::sleep(again) => {}

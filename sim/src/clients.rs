@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use wadi_compactor::CompactorMetrics;
 use wadi_model::{Bucket, Table};
 use wadi_store::keyed::KeyedTable;
 
@@ -17,6 +18,7 @@ use crate::checker::Checker;
 use crate::clock::Dice;
 use crate::gateway::{Gateway, Life};
 use crate::trace::Trace;
+use crate::worker::Worker;
 
 pub use producer::{Kind, produce, send_one};
 pub use reader::{follow, read_to_end, scan_all};
@@ -32,6 +34,10 @@ mod rows;
 pub struct Scene {
     /// The gateways.
     pub gateways: Vec<Gateway>,
+    /// The compactors.
+    pub workers: Vec<Worker>,
+    /// What they count.
+    pub compactors: CompactorMetrics,
     /// The tables that are written to.
     pub tables: BTreeMap<wadi_model::TableId, Arc<Table>>,
     /// Those with a primary key.

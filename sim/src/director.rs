@@ -14,6 +14,7 @@ use crate::gateway::{Ground, Life};
 pub async fn direct(scene: &Shared, ground: &Ground, dice: &Dice, trouble: Duration) {
     let end = Instant::now() + trouble;
     let mut weather = Instant::now();
+    let workers = dice.fork("workers");
     while Instant::now() < end {
         if Instant::now() >= weather {
             for life in scene.gateways.iter().filter_map(|g| g.life()) {
@@ -22,6 +23,7 @@ pub async fn direct(scene: &Shared, ground: &Ground, dice: &Dice, trouble: Durat
             weather = Instant::now() + dice.millis(2_000..6_000);
         }
         act(scene, ground, dice);
+        act_on_workers(scene, &workers);
         sleep(dice.millis(300..2_500)).await;
     }
 }
@@ -79,6 +81,24 @@ fn act(scene: &Shared, ground: &Ground, dice: &Dice) {
             ground.meta.compact();
         }
         _ => {}
+    }
+}
+
+/// One thing that goes wrong, with one compactor. What it was lasts until the next thing happens to it.
+fn act_on_workers(scene: &Shared, dice: &Dice) {
+    if scene.workers.is_empty() {
+        return;
+    }
+    let worker = &scene.workers[dice.pick(0..scene.workers.len() as u64) as usize];
+    match dice.pick(0..8) {
+        0 => worker.crash(),
+        1 => worker.change(Reach::Paused, Rates::QUIET),
+        2 => worker.change(Reach::NoObjects, Rates::QUIET),
+        3 => worker.change(Reach::NoMeta, Rates::QUIET),
+        _ => {
+            worker.start();
+            worker.change(Reach::Up, Rates::draw(dice));
+        }
     }
 }
 

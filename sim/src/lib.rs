@@ -1,7 +1,7 @@
 //! Models and simulation of Wadi.
 //!
 //! [`takeover_model`] is the takeover protocol alone, searched in all orders of its steps. The rest is the simulation:
-//! the real store, on one thread, with simulated time, on stores that fail as a seed says. A [`world`] has [`gateway`]s
+//! the real store, on one thread, with simulated time, on stores that fail as a seed says. A [`world`] has [`gateway`]s and [`worker`]s
 //! on shared [`objects`] and [`meta`], [`clients`] that use them, a [`director`] that makes trouble, and a [`checker`]
 //! that knows what must hold. The same seed gives the same [`trace`].
 
@@ -16,6 +16,7 @@ pub mod objects;
 pub mod report;
 pub mod takeover_model;
 pub mod trace;
+pub mod worker;
 pub mod world;
 
 pub use report::{Report, Summary};

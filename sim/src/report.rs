@@ -23,6 +23,10 @@ pub struct Report {
     pub takeovers: u64,
     /// Shards given up in doubt.
     pub poisoned: u64,
+    /// Files of databases that compactors wrote.
+    pub compacted: u64,
+    /// Those that gateways wrote where no compactor was alive.
+    pub relieved: u64,
     /// What clients got done.
     pub counts: Counts,
     /// Broken invariants.
@@ -84,6 +88,8 @@ impl Summary {
             ("looks by key", looks),
             ("takeovers", report.takeovers),
             ("poisoned shards", report.poisoned),
+            ("files compacted", report.compacted),
+            ("files compacted by gateways", report.relieved),
         ];
         for (kind, n) in report.events.iter().map(|(k, n)| (*k, *n)).chain(counted) {
             *self.events.entry(kind).or_default() += n;

@@ -13,6 +13,7 @@ use object_store::path::Path;
 use parking_lot::Mutex;
 use prometheus_client::registry::Registry;
 use tokio::time::{Instant, sleep, timeout_at};
+use wadi_compactor::CompactorMetrics;
 use wadi_meta::memory::MemoryStore;
 use wadi_model::env::Env;
 use wadi_model::options::{AUTO_INCREMENT_CACHE, CHANGELOG_IMAGE};
@@ -32,6 +33,7 @@ use crate::gateway::{Gateway, Ground, Tables};
 use crate::objects;
 use crate::report::Report;
 use crate::trace::Trace;
+use crate::worker::Worker;
 
 /// What a run is like, apart from its seed.
 #[derive(Clone, Copy, Debug)]
@@ -76,6 +78,7 @@ async fn play(seed: u64, script: Script) -> Result<Report, String> {
     direct(&scene, &ground, &dice.fork("director"), script.trouble).await;
     scene.draining.store(true, Ordering::Relaxed);
     scene.gateways.iter().for_each(Gateway::heal);
+    scene.workers.iter().for_each(Worker::heal);
     trace.note("DIRECTOR", "healed");
     await_recovery(&scene, producers, &dice.fork("probes")).await;
 
@@ -97,6 +100,8 @@ async fn play(seed: u64, script: Script) -> Result<Report, String> {
         events: trace.counts(),
         takeovers: ground.metrics.takeovers.get(),
         poisoned: ground.metrics.poisoned.get(),
+        compacted: scene.compactors.compaction.files.get(),
+        relieved: ground.metrics.compaction.files.get(),
         counts: checker.counts,
         violations: checker.violations().to_vec(),
     })
@@ -190,8 +195,12 @@ fn scene(dice: &Dice, ground: &Ground) -> Result<Scene, String> {
     let gateways: Vec<Gateway> = (0..dice.pick(2..4)).map(gateway).collect();
     gateways.iter().for_each(Gateway::start);
     let early_expiry = dice.chance(0.6);
+    let compactors = CompactorMetrics::new(&mut Registry::default());
+    let workers = workers(&dice.fork("workers"), ground, &compactors);
     Ok(Scene {
         gateways,
+        workers,
+        compactors,
         tables,
         keyed,
         buckets,
@@ -203,6 +212,15 @@ fn scene(dice: &Dice, ground: &Ground) -> Result<Scene, String> {
         early_expiry,
         staleness: if early_expiry { ground.settings.lease_ttl } else { Duration::ZERO },
     })
+}
+
+/// Compactors: none, so that gateways help themselves, or up to two.
+fn workers(dice: &Dice, ground: &Ground, metrics: &CompactorMetrics) -> Vec<Worker> {
+    let worker =
+        |n: u64| Worker::new(ground.clone(), n as usize, dice.pick(0..4000) as i64 - 2000, metrics.clone());
+    let workers: Vec<Worker> = (0..dice.pick(0..3)).map(worker).collect();
+    workers.iter().for_each(Worker::start);
+    workers
 }
 
 fn start_producers(scene: &Shared, dice: &Dice) -> Vec<tokio::task::JoinHandle<()>> {

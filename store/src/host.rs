@@ -26,10 +26,10 @@ use crate::context::Context;
 use crate::shard::{Ended, Shard, TakeoverError, take_over};
 use crate::task::{Crew, Owned};
 use places::Places;
-use relief::relieve;
 
 pub use places::{NotOpen, ShardStatus, State};
 pub use relief::COMPACTORS;
+pub(crate) use relief::relieve;
 
 mod places;
 mod relief;

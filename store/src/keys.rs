@@ -80,21 +80,22 @@ fn split_bucket<'a>(what: &'static str, kind: u8, key: &'a [u8]) -> Result<(Buck
     Ok((Bucket { table: TableId(eight(1)), partition: PartitionId(eight(9)), bucket }, rest))
 }
 
-/// The kinds whose keys begin with table, partition and bucket.
-const OF_BUCKETS: [u8; 5] = [kind::WATERMARK, kind::INDEX, kind::IDS, kind::PRODUCER, kind::ROW];
+/// The kinds of a bucket's entries that nobody counts or points to, so that a compaction may leave them out when the bucket's table
+/// was dropped. Index, high watermark and ids are the owner's: it removes them by a command in the log, with the packs that they keep.
+const COUNTED_BY_NOBODY: [u8; 2] = [kind::PRODUCER, kind::ROW];
 
-/// The bucket that an entry belongs to, of whatever kind it is; `None` if it is one of the whole shard.
-pub fn bucket_of(key: &[u8]) -> Option<Bucket> {
+/// The bucket of a row or a producer; `None` for all other entries.
+pub fn removable_of(key: &[u8]) -> Option<Bucket> {
     let kind = *key.first()?;
-    if !OF_BUCKETS.contains(&kind) {
+    if !COUNTED_BY_NOBODY.contains(&kind) {
         return None;
     }
     split_bucket("any", kind, key).ok().map(|(bucket, _)| bucket)
 }
 
-/// What the keys of all entries of a table begin with, or of one of its partitions: one prefix for each kind.
-pub fn prefixes_of(table: TableId, partition: Option<PartitionId>) -> impl Iterator<Item = Bytes> {
-    OF_BUCKETS.into_iter().map(move |kind| {
+/// What the keys of rows and producers of a table begin with, or of one of its partitions: one prefix for each kind.
+pub fn removable(table: TableId, partition: Option<PartitionId>) -> impl Iterator<Item = Bytes> {
+    COUNTED_BY_NOBODY.into_iter().map(move |kind| {
         let mut prefix = BytesMut::with_capacity(17);
         prefix.put_u8(kind);
         prefix.put_u64(table.0);
@@ -125,23 +126,17 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::place::PackId;
     use wadi_model::{LogSeq, Offset};
 
     proptest! {
         #[test]
-        fn every_entry_of_a_bucket_is_known_as_its_own(bucket in any_bucket(), other in any_bucket()) {
-            let keys = |b: &Bucket| [
-                watermark::key(b),
-                index::key(b, Offset(7)),
-                ids::key(b),
-                producer::key(b, "p"),
-                row::key(b, b"k"),
-            ];
+        fn rows_and_producers_are_known_as_their_buckets(bucket in any_bucket(), other in any_bucket()) {
             let within = |key: &Bytes, table, partition| {
-                prefixes_of(table, partition).filter(|prefix| key.starts_with(prefix)).count()
+                removable(table, partition).filter(|prefix| key.starts_with(prefix)).count()
             };
-            for key in keys(&bucket) {
-                prop_assert_eq!(bucket_of(&key), Some(bucket));
+            for key in [producer::key(&bucket, "p"), row::key(&bucket, b"k")] {
+                prop_assert_eq!(removable_of(&key), Some(bucket));
                 prop_assert_eq!(within(&key, bucket.table, None), 1);
                 prop_assert_eq!(within(&key, bucket.table, Some(bucket.partition)), 1);
                 prop_assert_eq!(within(&key, other.table, None), usize::from(other.table == bucket.table));
@@ -149,11 +144,16 @@ mod tests {
         }
 
         #[test]
-        fn nothing_of_the_shard_is_taken_for_a_buckets(seq in any::<u64>(), rest in any::<Vec<u8>>()) {
-            prop_assert_eq!(bucket_of(&applied::key()), None);
-            prop_assert_eq!(bucket_of(&object::key(LogSeq(seq))), None);
+        fn nothing_that_others_need_is_removable(bucket in any_bucket(), seq in any::<u64>(), rest in any::<Vec<u8>>()) {
+            let (table, id) = (bucket.table, PackId(u128::from(seq)));
+            let of_bucket = [watermark::key(&bucket), index::key(&bucket, Offset(seq)), ids::key(&bucket)];
+            let of_shard = [applied::key(), packing::key(), object::key(LogSeq(seq)), pack::entry_key(id), pack::contents_key(id)];
+            for key in of_bucket.iter().chain(&of_shard) {
+                prop_assert_eq!(removable_of(key), None);
+                prop_assert!(!removable(table, None).any(|prefix| key.starts_with(&prefix)));
+            }
             // Short keys of whatever kind are nobody's.
-            prop_assert_eq!(bucket_of(&rest[..rest.len().min(20)]), None);
+            prop_assert_eq!(removable_of(&rest[..rest.len().min(20)]), None);
         }
     }
 }

@@ -38,6 +38,7 @@ fn assert_eventful(summary: &Summary) {
         "requests failed",
         "requests without an answer",
         "looks by key",
+        "files compacted",
     ] {
         assert!(summary.count(kind) > 0, "no {kind} in\n{summary}");
     }

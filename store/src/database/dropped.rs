@@ -1,8 +1,8 @@
-//! A compaction leaves out what belongs to dropped tables and partitions.
+//! A compaction leaves out rows and producers of dropped tables and partitions.
 //!
-//! Only what the catalog names as dropped goes. An older version of an entry must not come back, so an entry becomes a
-//! tombstone as long as there may be older files below, and vanishes only where there are none. With the entries go their
-//! high watermarks: replay knows what to do about a bucket that has none (`shard/replay/swept.rs`).
+//! Only of what the catalog names as dropped, and no other entries: index, high watermarks and ids go by commands of the owner, which
+//! counts what points into its packs. An older version of an entry must not come back, so an entry becomes a tombstone
+//! as long as there may be older files below, and vanishes only where there are none.
 
 use async_trait::async_trait;
 use prometheus_client::metrics::counter::Counter;
@@ -57,7 +57,7 @@ struct Filter {
 impl Filter {
     fn is_dropped(&mut self, key: &[u8]) -> bool {
         let Some(drops) = &self.drops else { return false };
-        let Some(bucket) = keys::bucket_of(key) else { return false };
+        let Some(bucket) = keys::removable_of(key) else { return false };
         let partition = (bucket.table, bucket.partition);
         match self.last {
             Some((last, answer)) if last == partition => answer,

@@ -16,7 +16,7 @@ pub struct CompactionMetrics {
     pub bytes: Counter,
     /// Files that were written.
     pub files: Counter,
-    /// Entries of dropped tables and partitions that were left out.
+    /// Rows and producers of dropped tables and partitions that were left out.
     pub dropped: Counter,
 }
 

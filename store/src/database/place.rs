@@ -105,7 +105,7 @@ impl Place {
         Ok(manifest.last_l0_clock_tick().max(i64::try_from(names).unwrap_or(i64::MAX)))
     }
 
-    /// Whether the files of a database have any entry of these. What only the log or the writer's memory has is not seen.
+    /// Whether the files of a database have any row or producer of these. What only the log or the writer's memory has is not seen.
     pub async fn has_any(&self, shard: ShardId, dropped: &[Dropped]) -> Result<bool, slatedb::Error> {
         let options = DbReaderOptions {
             // It lives for a moment and follows nothing.
@@ -122,7 +122,7 @@ impl Place {
             .build()
             .await?;
         let mut found = Ok(false);
-        let prefixes = dropped.iter().flat_map(|dropped| keys::prefixes_of(dropped.table, dropped.partition));
+        let prefixes = dropped.iter().flat_map(|dropped| keys::removable(dropped.table, dropped.partition));
         for prefix in prefixes {
             let first = async { reader.scan_prefix(prefix, ..).await?.next().await };
             found = first.await.map(|entry| entry.is_some());

@@ -18,6 +18,7 @@ mod faults;
 mod ids;
 mod keyed;
 mod packs;
+mod relief;
 mod setup;
 mod swept;
 

@@ -1,4 +1,4 @@
-//! Buckets whose entries a compaction has removed, since their table or partition was dropped.
+//! Buckets that their owner has forgotten, since their table or partition was dropped.
 //!
 //! The log may still go on where such a bucket's rows ended: with a write that was in flight while it was dropped. Its
 //! high watermark is gone, so what the log says is believed; for buckets that were not dropped a missing watermark stays damage.

@@ -11,6 +11,7 @@ use object_store::memory::InMemory;
 use object_store::path::Path;
 use parking_lot::Mutex;
 use prometheus_client::registry::Registry;
+use wadi_meta::members::Members;
 use wadi_meta::memory::MemoryStore;
 use wadi_meta::{MetaStore, Revision};
 use wadi_model::env::{Env, Source};
@@ -21,6 +22,7 @@ use super::*;
 use crate::cluster::Cluster;
 use crate::context::Memory;
 use crate::database::MEMTABLE_BYTES;
+use crate::host::{COMPACTORS, relieve};
 use crate::ids::MetaIds;
 use crate::keyed::{KeyedTables, TableSource};
 use crate::memtables::Memtables;
@@ -28,7 +30,7 @@ use crate::metrics::StoreMetrics;
 use crate::objects::Health;
 use crate::segments::SegmentCache;
 use crate::settings::Settings;
-use crate::task::Cpu;
+use crate::task::{self, Cpu};
 
 pub(super) struct World {
     pub context: Context,
@@ -127,7 +129,12 @@ impl World {
 
     /// Takes the shard over, as the next gateway would.
     pub(super) async fn open(&self) -> Shard {
-        take_over(&self.context, &self.claim().await).await.unwrap()
+        let shard = take_over(&self.context, &self.claim().await).await.unwrap();
+        // As its host would: a database that nobody compacts is full after some dozens of flushes.
+        let compactors = Members::follow(self.meta.clone(), COMPACTORS);
+        let relief = relieve(self.context.clone(), ShardId(0), shard.database().clone(), compactors);
+        drop(task::spawn(relief));
+        shard
     }
 
     pub(super) fn bucket(&self, number: u32) -> Bucket {

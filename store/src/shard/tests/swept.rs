@@ -1,32 +1,29 @@
-//! Buckets of dropped tables, whose entries a compaction has removed while the log goes on with them.
-
-use wadi_meta::catalog::{Dropped, Drops};
+//! Buckets that the owner has forgotten, while the log goes on with them.
 
 use super::setup::World;
 use super::*;
-use crate::database::{Compaction, CompactionMetrics};
 
-/// A shard whose rows are in its database's files up to a point and in the log behind it; of bucket 0's entries the database
-/// has none any more.
+/// A shard that has forgotten its buckets, and then took a write to bucket 0. Its table is not dropped any more.
 async fn swept() -> World {
     let world = World::with(|settings| settings.memtable_objects = 1);
+    world.tables.lock().push(world.table.clone());
     let shard = world.open().await;
     for bucket in [0, 1] {
         shard.append(world.part(bucket, 0..3)).await.unwrap();
     }
-    let durable = || shard.database().manifest().last_l0_seq();
-    let confirmed = shard.changes().borrow().0;
-    while durable() < confirmed {
+    let mut confirmed = shard.changes();
+    let confirmed = confirmed.borrow_and_update().0;
+    while shard.database().manifest().last_l0_seq() < confirmed {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    let place = world.context.place();
-    let drops = Drops::fixed([Dropped { table: world.table.id, partition: None }]);
-    let compaction =
-        Compaction::start(&place, ShardId(0), Some(drops), &CompactionMetrics::default()).await.unwrap();
-    assert!(place.compact_everything(ShardId(0)).await.unwrap());
-    compaction.stop().await;
+    world.dropped.lock().insert(world.table.id);
+    while shard.bounds(&world.bucket(0)) != Bounds::default() {
+        shard.trim().await.unwrap();
+    }
+    world.dropped.lock().clear();
     // Acked, and a second away from being applied.
-    shard.append(world.part(0, 3..5)).await.unwrap();
+    let late = shard.append(world.part(0, 3..5)).await.unwrap();
+    assert_eq!(late.base_offset, Offset(3));
     shard.abandon("a crash").await;
     shard.ended().await;
     world
