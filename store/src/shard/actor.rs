@@ -24,10 +24,11 @@ use super::encode::{Payload, Prepared};
 use super::flush::{FlushResult, Flushed, flush};
 use super::group::{Group, requests_in};
 use super::ids::Ids;
-use super::merging::{Merged, Pending, merge};
+use super::merging::{Bounds, Merged, Pending, merge};
 use super::open::{OpenObjects, Reply, Slot};
 use super::part::{AppendError, Appended};
 use super::producers::{Lifetimes, ProducerKey, Producers, Verdict};
+use super::rows::State;
 use super::{COMMANDS, Ended, Shard, Shared};
 use crate::container::{Header, Kind};
 use crate::context::Share;
@@ -242,9 +243,11 @@ impl Actor {
         let number = self.next_part;
         let (mut changed, mut left) = (Vec::new(), None);
         if let Payload::Keyed(keyed) = &part.payload {
-            let limit = self.shared.context.settings.object_bytes;
+            let context = &self.shared.context;
+            let now = self.time.max(context.env.now_millis());
+            let bounds = Bounds { now, bytes: context.settings.object_bytes };
             let mut ids = self.ids.next(&part.bucket);
-            match merge(keyed, number, &mut self.pending, &self.shared.rows, &mut ids, limit) {
+            match merge(keyed, number, &mut self.pending, &self.shared.rows, &mut ids, bounds) {
                 Merged::Done(mut changes) => {
                     changed = std::mem::take(&mut changes.last);
                     if ids.drawn() > 0 {
@@ -363,6 +366,7 @@ impl Actor {
             let changed = std::mem::take(&mut slot.changed);
             self.pending.confirmed(slot.number, &changed);
             self.group.add_rows(&changed);
+            let changed = changed.into_iter().map(|(key, row)| (key, State::lasting(row)));
             self.shared.rows.confirm(header.seq, changed);
             if let Some(left) = slot.ids.take() {
                 self.ids.logged(&slot.part.bucket, &left);
