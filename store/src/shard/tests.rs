@@ -17,6 +17,7 @@ use setup::{World, ids};
 mod faults;
 mod ids;
 mod keyed;
+mod prefixes;
 mod setup;
 
 #[tokio::test]
