@@ -7,6 +7,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use slatedb::config::ScanOptions;
 use slatedb::{DbIterator, DbSnapshot, KeyValue};
 use wadi_model::{Bucket, ErrorKind, Fault, LogSeq};
 
@@ -112,16 +113,20 @@ impl RowScan {
         bucket: &Bucket,
         prefix: &[u8],
     ) -> Result<RowScan, LookupError> {
-        RowScan::of_range(shared, row::range(bucket, prefix)).await
+        RowScan::of_range(shared, row::range(bucket, prefix), &ScanOptions::default()).await
     }
 
     /// Begins with the rows whose keys in the database are in a range.
-    pub(super) async fn of_range(shared: &Arc<Shared>, range: Range<Bytes>) -> Result<RowScan, LookupError> {
+    pub(super) async fn of_range(
+        shared: &Arc<Shared>,
+        range: Range<Bytes>,
+        options: &ScanOptions,
+    ) -> Result<RowScan, LookupError> {
         // In this order, see `Rows::overlay`.
         let overlay = shared.rows.overlay(range.clone());
         let snapshot = shared.db.snapshot()?;
         let seq = LogSeq(snapshot.seq());
-        let stored = snapshot.scan(range).await?;
+        let stored = snapshot.scan_with_options(range, options).await?;
         let overlay: Vec<_> = overlay.into_iter().filter(|(_, confirmed)| confirmed.seq > seq).collect();
         let overlay = overlay.into_iter().peekable();
         let now = shared.context.env.now_millis();
