@@ -34,6 +34,7 @@ pub use error::CatalogError;
 pub use partitions::{Asked, Partitions};
 
 mod error;
+mod kept;
 mod partitions;
 #[cfg(test)]
 mod tests;

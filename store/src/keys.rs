@@ -6,8 +6,11 @@
 //! | kind | key | value |
 //! | --- | --- | --- |
 //! | `a` applied | | log position, token and put id of the last applied object |
+//! | `c` contents | pack | the pack's name and footer |
 //! | `h` high watermark | table, partition, bucket | high watermark, log start, last time |
 //! | `i` index | table, partition, bucket, last offset | the chunks that end there, by object |
+//! | `k` pack | pack | what it covers, and how much of it is still pointed to |
+//! | `l` log packing | | how far the log was turned into packs, and how much was not |
 //! | `n` next ids | table, partition, bucket | the ids that the bucket has for its auto-increment column |
 //! | `o` object | log position | the object's footer |
 //! | `p` producer | table, partition, bucket, producer | its newest requests with their offsets |
@@ -20,6 +23,8 @@ pub mod applied;
 pub mod ids;
 pub mod index;
 pub mod object;
+pub mod pack;
+pub mod packing;
 pub mod producer;
 pub mod row;
 pub mod watermark;
@@ -31,6 +36,9 @@ mod kind {
     pub(super) const INDEX: u8 = b'i';
     pub(super) const IDS: u8 = b'n';
     pub(super) const OBJECT: u8 = b'o';
+    pub(super) const PACK: u8 = b'k';
+    pub(super) const PACK_CONTENTS: u8 = b'c';
+    pub(super) const PACKING: u8 = b'l';
     pub(super) const PRODUCER: u8 = b'p';
     pub(super) const ROW: u8 = b'r';
 }
@@ -43,7 +51,7 @@ pub struct DamagedEntry {
     why: String,
 }
 
-fn damaged(kind: &'static str, why: impl ToString) -> DamagedEntry {
+pub(crate) fn damaged(kind: &'static str, why: impl ToString) -> DamagedEntry {
     DamagedEntry { kind, why: why.to_string() }
 }
 

@@ -23,6 +23,8 @@ pub mod log;
 pub mod memtables;
 pub mod metrics;
 pub mod objects;
+pub mod pack;
+pub mod place;
 pub mod segments;
 pub mod settings;
 pub mod shard;

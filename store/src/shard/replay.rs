@@ -12,30 +12,32 @@ use arrow::datatypes::UInt8Type;
 use bytes::Bytes;
 use futures::future::{try_join, try_join_all};
 use futures::{StreamExt, TryStreamExt, stream};
+use parking_lot::RwLock;
 use slatedb::Db;
 use slatedb::config::ScanOptions;
 use tokio::sync::watch;
 use wadi_model::changelog::ChangeType;
 use wadi_model::{Bucket, LogSeq, Offset, ShardId};
 
-use super::Shared;
 use super::actor::Start;
 use super::group::{Group, requests_in};
 use super::merging::{database_keys, stored_schema};
+use super::packs::{PackState, obey};
 use super::producers::{Lifetimes, ProducerKey, remember};
 use super::read::{whole_chunk, whole_command};
 use super::rows::{Row, Rows};
 use super::takeover::{Scan, TakeoverError, superseded};
-use super::view::View;
+use super::view::{Bounds, View};
+use super::{Progress, Shared};
 use crate::claim::Claim;
-use crate::container::{Chunk, ChunkKind, Command};
+use crate::container::{BucketRewrite, Chunk, ChunkKind, Command};
 use crate::context::Context;
 use crate::database;
 use crate::keyed::KeyedTable;
 use crate::keys::ids::{self, IdRanges};
 use crate::keys::producer::{self, ProducerEntry};
 use crate::keys::watermark::{self, Watermark};
-use crate::keys::{DamagedEntry, applied};
+use crate::keys::{DamagedEntry, applied, pack, packing};
 use crate::log::LogObject;
 
 /// Log objects whose rows and producers are read at once: as many as these, or as have so many bytes. One by one, some hundred
@@ -61,6 +63,7 @@ pub(super) async fn replay(
         db,
         watermarks: load_all(db, watermark::prefix(), watermark::decode).await?,
         ids: load_all(db, ids::prefix(), ids::decode).await?,
+        packs: load_packs(db).await?,
         producers: BTreeMap::new(),
         dirty: BTreeSet::new(),
         group: Group::new(),
@@ -83,7 +86,7 @@ pub(super) async fn replay(
     if !replay.group.is_empty() {
         applied = replay.write().await?;
     }
-    let Replay { watermarks, ids, bytes: replayed_bytes, .. } = replay;
+    let Replay { watermarks, ids, packs, bytes: replayed_bytes, .. } = replay;
     let next_offsets: BTreeMap<Bucket, Offset> =
         watermarks.iter().map(|(b, w)| (*b, Offset(w.high))).collect();
     let next_seq = scan.fence.next();
@@ -95,6 +98,11 @@ pub(super) async fn replay(
         db: db.clone(),
         view: View::new(watermarks, applied, context.settings.tail_bytes),
         rows: Arc::new(Rows::new(context.settings.row_cache_bytes)),
+        packs: RwLock::new(packs),
+        rewriting: Arc::default(),
+        looked: Default::default(),
+        deleted: Default::default(),
+        progress: watch::Sender::new(Progress { applied, flushed }),
         confirmed: watch::Sender::new(scan.fence),
         ended: watch::Sender::new(None),
     };
@@ -117,23 +125,29 @@ async fn check_applied(db: &Db, durable: LogSeq, claim: &Claim) -> Result<(), Ta
     Ok(())
 }
 
-/// Reads key and value of an entry that a bucket has.
-type Decode<T> = fn(&[u8], &[u8]) -> Result<(Bucket, T), DamagedEntry>;
+/// Reads key and value of an entry.
+type Decode<K, T> = fn(&[u8], &[u8]) -> Result<(K, T), DamagedEntry>;
 
-/// All entries of a kind that has one for each bucket.
-async fn load_all<T>(
+/// All entries of a kind.
+async fn load_all<K: Ord, T>(
     db: &Db,
     prefix: Bytes,
-    decode: Decode<T>,
-) -> Result<BTreeMap<Bucket, T>, TakeoverError> {
+    decode: Decode<K, T>,
+) -> Result<BTreeMap<K, T>, TakeoverError> {
     let options = ScanOptions { read_ahead_bytes: 1 << 20, ..ScanOptions::default() };
     let mut entries = db.scan_prefix_with_options(prefix, .., &options).await?;
     let mut all = BTreeMap::new();
     while let Some(entry) = entries.next().await? {
-        let (bucket, value) = decode(&entry.key, &entry.value)?;
-        all.insert(bucket, value);
+        let (of, value) = decode(&entry.key, &entry.value)?;
+        all.insert(of, value);
     }
     Ok(all)
+}
+
+async fn load_packs(db: &Db) -> Result<PackState, TakeoverError> {
+    let packing = db.get(packing::key()).await?;
+    let packing = packing.map(|value| packing::decode(&value)).transpose()?.unwrap_or_default();
+    Ok(PackState::new(packing, load_all(db, pack::prefix(), pack::decode_entry).await?))
 }
 
 /// The next objects, as many as are read at once.
@@ -171,6 +185,7 @@ struct Replay<'a> {
     db: &'a Db,
     watermarks: BTreeMap<Bucket, Watermark>,
     ids: BTreeMap<Bucket, IdRanges>,
+    packs: PackState,
     /// All that were met. None may leave: what the database says of one may be older.
     producers: BTreeMap<ProducerKey, ProducerEntry>,
     dirty: BTreeSet<ProducerKey>,
@@ -199,9 +214,16 @@ impl Replay<'_> {
     fn add(&mut self, fetched: Fetched) -> Result<(), TakeoverError> {
         let Fetched { object, said, producers } = fetched;
         let seq = object.header.seq;
+        self.packs.add(&object.header, &object.footer);
         for (chunk, said) in object.footer.chunks.iter().zip(said) {
+            if let (true, Said::Command(command)) = (chunk.is_of_shard(), &said) {
+                self.obey(seq, command)?;
+                continue;
+            }
             let bucket = chunk.bucket_id();
-            let mark = self.watermarks.entry(bucket).or_default();
+            // A bucket without an entry is new, or was dropped while a write to it was on its way: then its offsets go on.
+            let first = Watermark { high: chunk.base_offset, start: 0 };
+            let mark = self.watermarks.entry(bucket).or_insert(first);
             if chunk.base_offset != mark.high {
                 let (found, high) = (chunk.base_offset, mark.high);
                 return Err(TakeoverError::Damaged(format!(
@@ -211,7 +233,7 @@ impl Replay<'_> {
             mark.high = chunk.end().0;
             match said {
                 Said::Rows(changes) => self.group.add_rows(&changes),
-                Said::Command(Command { ids }) => {
+                Said::Command(Command { ids, .. }) => {
                     if let Some(left) = ids {
                         self.ids.insert(bucket, left.clone());
                         self.group.add_ids(bucket, left);
@@ -230,7 +252,27 @@ impl Replay<'_> {
         let watermarks = &self.watermarks;
         let start = |bucket: &Bucket| Offset(watermarks.get(bucket).map_or(0, |w| w.start));
         self.group.add(&object.header, &object.footer, object.footer_bytes, start);
+        let (key, value) = self.packs.packing_entry();
+        self.group.add_entries([(key, Some(value))]);
         Ok(())
+    }
+
+    /// Applies a command for the shard. It stands before the rows of its object, which change no bucket that it is about in a way
+    /// that the order matters for.
+    fn obey(&mut self, seq: LogSeq, command: &Command) -> Result<(), TakeoverError> {
+        let (watermarks, ids) = (&mut self.watermarks, &mut self.ids);
+        let marks = |change: &BucketRewrite| {
+            let bucket = change.bucket_id();
+            if change.gone {
+                watermarks.remove(&bucket);
+                ids.remove(&bucket);
+                return None;
+            }
+            let mark = watermarks.get_mut(&bucket)?;
+            mark.start = mark.start.max(change.log_start?);
+            Some(Bounds { log_start: Offset(mark.start), high_watermark: Offset(mark.high) })
+        };
+        Ok(obey(&mut self.packs, &mut self.group, seq, command, marks)?)
     }
 
     fn is_full(&self) -> bool {

@@ -16,7 +16,7 @@
 //! A row may have a time until which it lives. Who asks brings the time; a row whose life is over is absent.
 
 use std::collections::{BTreeMap, HashSet};
-use std::ops::Range;
+use std::ops::{Bound, Range};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -28,12 +28,14 @@ use wadi_model::LogSeq;
 
 use cache::{Found, RowCache};
 use copies::Copies;
+use key::Key;
 
 pub(super) use groups::PrefixRows;
 
 mod cache;
 mod copies;
 mod groups;
+mod key;
 #[cfg(test)]
 mod tests;
 
@@ -87,7 +89,7 @@ pub(super) struct Rows {
 
 #[derive(Debug)]
 struct Inner {
-    overlay: BTreeMap<Bytes, Confirmed>,
+    overlay: BTreeMap<Key, Confirmed>,
     cache: RowCache,
     loads: HashMap<Bytes, Load>,
     group_loads: BTreeMap<Bytes, Load>,
@@ -187,7 +189,7 @@ impl Rows {
             }
             inner.void_group_loads(&key);
             inner.cache.put(&key, &state);
-            inner.overlay.insert(key, Confirmed { seq, state });
+            inner.overlay.insert(Key::from(&key), Confirmed { seq, state });
         }
     }
 
@@ -202,7 +204,9 @@ impl Rows {
     /// snapshot's position is in it, perhaps followed by a later one; a change above it is newer than the snapshot.
     pub(super) fn overlay(&self, range: Range<Bytes>) -> Vec<(Bytes, Confirmed)> {
         let inner = self.inner.read();
-        inner.overlay.range(range).map(|(key, confirmed)| (key.clone(), confirmed.clone())).collect()
+        let range = (Bound::Included(range.start.as_ref()), Bound::Excluded(range.end.as_ref()));
+        let inside = inner.overlay.range::<[u8], _>(range);
+        inside.map(|(key, confirmed)| (key.to_bytes(), confirmed.clone())).collect()
     }
 }
 

@@ -17,6 +17,7 @@ use setup::{World, ids};
 mod faults;
 mod ids;
 mod keyed;
+mod packs;
 mod prefixes;
 mod setup;
 

@@ -64,6 +64,10 @@ impl TableSource for Fixed {
         let tables = self.0.lock();
         Ok(tables.iter().rev().find(|t| t.id == id && t.schema_of(schema).is_some()).cloned())
     }
+
+    async fn kept(&self, bucket: &Bucket) -> Result<Option<Arc<Table>>, String> {
+        Ok(self.0.lock().iter().rev().find(|t| t.id == bucket.table).cloned())
+    }
 }
 
 impl World {
