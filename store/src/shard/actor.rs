@@ -34,6 +34,7 @@ use super::{COMMANDS, Ended, Progress, Shard, Shared};
 use crate::container::{BucketRewrite, Footer, Header, Kind};
 use crate::context::Share;
 use crate::database;
+use crate::keyed::Life;
 use crate::keys::ids::IdRanges;
 use crate::keys::producer::ProducerEntry;
 use crate::memtables::Memtable;
@@ -251,7 +252,7 @@ impl Actor {
     /// Merges a part of a primary-key table, and gives a part its offsets.
     fn take(&mut self, mut part: Prepared, share: Share, reply: Reply) {
         let number = self.next_part;
-        let (mut changed, mut left) = (Vec::new(), None);
+        let (mut changed, mut life, mut left) = (Vec::new(), Life::Endless, None);
         if let Payload::Keyed(keyed) = &part.payload {
             let context = &self.shared.context;
             let now = self.time.max(context.env.now_millis());
@@ -259,7 +260,7 @@ impl Actor {
             let mut ids = self.ids.next(&part.bucket);
             match merge(keyed, number, &mut self.pending, &self.shared.rows, &mut ids, bounds) {
                 Merged::Done(mut changes) => {
-                    changed = std::mem::take(&mut changes.last);
+                    (changed, life) = (std::mem::take(&mut changes.last), changes.life());
                     if ids.drawn() > 0 {
                         let cache = id_cache(keyed);
                         left = Some(self.ids.use_up(part.bucket, ids.drawn()));
@@ -287,7 +288,7 @@ impl Actor {
         let base_offset = *next;
         next.0 += u64::from(part.rows);
         let arrived = Instant::now();
-        let slot = Slot { part, base_offset, arrived, reply, share, number, changed, ids: left };
+        let slot = Slot { part, base_offset, arrived, reply, share, number, changed, life, ids: left };
         self.open.push(slot, self.shared.context.settings.object_bytes);
     }
 
@@ -385,8 +386,9 @@ impl Actor {
         for slot in slots {
             let changed = std::mem::take(&mut slot.changed);
             self.pending.confirmed(slot.number, &changed);
+            let state = |(key, row)| (key, State::written(row, &slot.life, header.time));
+            let changed: Vec<_> = changed.into_iter().map(state).collect();
             self.group.add_rows(&changed);
-            let changed = changed.into_iter().map(|(key, row)| (key, State::lasting(row)));
             self.shared.rows.confirm(header.seq, changed);
             if let Some(left) = slot.ids.take() {
                 self.ids.logged(&slot.part.bucket, &left);

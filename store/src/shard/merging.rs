@@ -23,7 +23,7 @@ use super::ids::NextIds;
 use super::part::AppendError;
 use super::rows::{Keep, Reads, Row, Rows};
 use super::targets::Targets;
-use crate::keyed::{KeyedTable, RowError};
+use crate::keyed::{KeyedTable, Life, RowError};
 use crate::keys::row;
 
 /// What a part of a primary-key table asks for.
@@ -142,6 +142,11 @@ pub(super) struct Changes {
 }
 
 impl Changes {
+    /// How long the rows live.
+    pub(super) fn life(&self) -> Life {
+        self.table.life(self.table.table().schema().id())
+    }
+
     /// Rows of the changelog.
     pub(super) fn len(&self) -> usize {
         self.log.len()
@@ -237,6 +242,8 @@ struct Merging<'a> {
     /// Rows that this part has changed already.
     own: HashMap<&'a Bytes, Row>,
     ids: &'a mut NextIds,
+    life: Life,
+    now: i64,
     changes: Vec<(ChangeType, Bytes)>,
     bytes: usize,
 }
@@ -251,6 +258,8 @@ impl<'a> Merging<'a> {
     ) -> Merging<'a> {
         Merging {
             ids,
+            life: part.keyed.table.life(part.keyed.table.table().schema().id()),
+            now,
             known: rows.known(&part.keys, now),
             read: part.reads.as_ref().map(|reads| reads.valid(now)).unwrap_or_default(),
             own: HashMap::with_capacity(part.keys.len()),
@@ -264,7 +273,9 @@ impl<'a> Merging<'a> {
     fn stored(&self, row: usize) -> Option<Row> {
         let key = &self.part.keys[row];
         let own = self.own.get(key).or_else(|| self.pending.0.get(key).map(|(_, row)| row));
-        own.cloned().or_else(|| self.known[row].clone()).or_else(|| self.read.get(key.as_ref()).cloned())
+        // A row that is still on its way may be too old already, if it says so itself.
+        let alive = |row: &Row| row.clone().filter(|row| self.life.end(row, self.now) > self.now);
+        own.map(alive).or_else(|| self.known[row].clone()).or_else(|| self.read.get(key.as_ref()).cloned())
     }
 
     fn emit(&mut self, change: ChangeType, row: Bytes) {

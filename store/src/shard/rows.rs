@@ -26,6 +26,7 @@ use parking_lot::RwLock;
 use slatedb::{Db, KeyValue};
 use wadi_model::LogSeq;
 
+use crate::keyed::{FOREVER, Life};
 use cache::{Found, RowCache};
 use copies::Copies;
 use key::Key;
@@ -48,9 +49,6 @@ pub(super) const GROUP_ROWS: usize = 1000;
 /// Most bytes of rows that are read to become a group.
 pub(super) const GROUP_READ_BYTES: usize = 1 << 20;
 
-/// The end of a row that lives for ever.
-pub(super) const FOREVER: i64 = i64::MAX;
-
 /// A row as it is stored, or its absence.
 pub(super) type Row = Option<Bytes>;
 
@@ -65,6 +63,12 @@ impl State {
     /// A row that lives for ever, or its absence.
     pub(super) fn lasting(row: Row) -> State {
         State { row, expires: FOREVER }
+    }
+
+    /// A row, or its absence, that was written at a time.
+    pub(super) fn written(row: Row, life: &Life, time: i64) -> State {
+        let expires = row.as_ref().map_or(FOREVER, |row| life.end(row, time));
+        State { row, expires }
     }
 
     /// What SlateDB has.

@@ -20,6 +20,7 @@ mod keyed;
 mod packs;
 mod prefixes;
 mod setup;
+mod ttl;
 
 #[tokio::test]
 async fn rows_are_readable_once_acked() {
