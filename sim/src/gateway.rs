@@ -68,7 +68,7 @@ impl TableSource for Tables {
         Ok(self.0.get(&id).cloned())
     }
 
-    async fn kept(&self, bucket: &Bucket) -> Result<Option<Arc<Table>>, String> {
+    async fn kept(&self, bucket: &wadi_model::Bucket) -> Result<Option<Arc<Table>>, String> {
         Ok(self.0.get(&bucket.table).cloned())
     }
 }

@@ -21,6 +21,7 @@ pub mod keyed;
 pub mod keys;
 pub mod log;
 pub mod memtables;
+pub mod metadata;
 pub mod metrics;
 pub mod objects;
 pub mod pack;

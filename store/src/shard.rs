@@ -134,6 +134,11 @@ impl Shard {
         self.shared.claim.token()
     }
 
+    /// Its database.
+    pub(crate) fn database(&self) -> &Db {
+        &self.shared.db
+    }
+
     /// Appends a part and waits until it is durable and readable.
     ///
     /// If the caller goes away the part may still be written; its producer finds out by sending it again.

@@ -40,6 +40,8 @@ use crate::keys::watermark::{self, Watermark};
 use crate::keys::{DamagedEntry, applied, pack, packing};
 use crate::log::LogObject;
 
+mod swept;
+
 /// Log objects whose rows and producers are read at once: as many as these, or as have so many bytes. One by one, some hundred
 /// objects would take longer than a lease.
 const WINDOW_OBJECTS: usize = 32;
@@ -77,6 +79,7 @@ pub(super) async fn replay(
             fetching.push(replay.fetch(claim.shard(), object));
         }
         for fetched in try_join_all(fetching).await? {
+            replay.begin_swept(&fetched.object).await?;
             replay.add(fetched)?;
             if replay.is_full() {
                 applied = replay.write().await?;
@@ -214,15 +217,14 @@ impl Replay<'_> {
         let Fetched { object, said, producers } = fetched;
         let seq = object.header.seq;
         self.packs.add(&object.header, &object.footer);
+        let mut orders = Vec::new();
         for (chunk, said) in object.footer.chunks.iter().zip(said) {
             if let (true, Said::Command(command)) = (chunk.is_of_shard(), &said) {
-                self.obey(seq, command)?;
+                orders.push(command.clone());
                 continue;
             }
             let bucket = chunk.bucket_id();
-            // A bucket without an entry is new, or was dropped while a write to it was on its way: then its offsets go on.
-            let first = Watermark { high: chunk.base_offset, start: 0 };
-            let mark = self.watermarks.entry(bucket).or_insert(first);
+            let mark = self.watermarks.entry(bucket).or_default();
             if chunk.base_offset != mark.high {
                 let (found, high) = (chunk.base_offset, mark.high);
                 return Err(TakeoverError::Damaged(format!(
@@ -251,13 +253,15 @@ impl Replay<'_> {
         let watermarks = &self.watermarks;
         let start = |bucket: &Bucket| Offset(watermarks.get(bucket).map_or(0, |w| w.start));
         self.group.add(&object.header, &object.footer, object.footer_bytes, start);
+        for command in orders {
+            self.obey(seq, &command)?;
+        }
         let (key, value) = self.packs.packing_entry();
         self.group.add_entries([(key, Some(value))]);
         Ok(())
     }
 
-    /// Applies a command for the shard. It stands before the rows of its object, which change no bucket that it is about in a way
-    /// that the order matters for.
+    /// Applies a command for the shard, after the rows of its object as the owner did.
     fn obey(&mut self, seq: LogSeq, command: &Command) -> Result<(), TakeoverError> {
         let (watermarks, ids) = (&mut self.watermarks, &mut self.ids);
         let marks = |change: &BucketRewrite| {

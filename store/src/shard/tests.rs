@@ -20,6 +20,7 @@ mod keyed;
 mod packs;
 mod prefixes;
 mod setup;
+mod swept;
 mod ttl;
 
 #[tokio::test]

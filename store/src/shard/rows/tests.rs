@@ -229,7 +229,11 @@ fn a_group_that_outgrows_its_bound_is_known_as_large() {
     assert_eq!(group(&rows, &key(1)), PrefixRows::Many);
     rows.confirm(LogSeq(3), [(member(1, 200), GONE)]);
     assert_eq!(group(&rows, &key(1)), PrefixRows::Many, "nobody counts");
-    assert_eq!(rows.known(&[full[3].0.clone()], NOW), [Some(row("y"))], "its rows are still known");
+    assert_eq!(
+        rows.known(std::slice::from_ref(&full[3].0), NOW),
+        [Some(row("y"))],
+        "its rows are still known"
+    );
 }
 
 #[test]
@@ -321,7 +325,7 @@ proptest::proptest! {
                 }
                 for n in 0..4 {
                     let of = member(group_of, n);
-                    if let Some(known) = rows.known(&[of.clone()], NOW).remove(0) {
+                    if let Some(known) = rows.known(std::slice::from_ref(&of), NOW).remove(0) {
                         proptest::prop_assert_eq!(known.as_ref(), truth.get(&of));
                     }
                 }
