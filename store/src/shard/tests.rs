@@ -19,8 +19,10 @@ mod ids;
 mod keyed;
 mod packs;
 mod relief;
+mod prefixes;
 mod setup;
 mod swept;
+mod ttl;
 
 #[tokio::test]
 async fn rows_are_readable_once_acked() {
