@@ -14,6 +14,7 @@ use super::*;
 use crate::container::Frame;
 use setup::{World, ids};
 
+mod engines;
 mod faults;
 mod ids;
 mod keyed;
