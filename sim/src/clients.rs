@@ -10,19 +10,21 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use wadi_model::{Bucket, Table};
+use wadi_model::{Bucket, PartitionId, Table};
 use wadi_store::keyed::KeyedTable;
 
 use crate::checker::Checker;
+use crate::checker::keyed::Rules;
 use crate::clock::Dice;
 use crate::gateway::{Gateway, Life};
 use crate::trace::Trace;
 
 pub use producer::{Kind, produce, send_one};
 pub use reader::{follow, read_to_end, scan_all};
-pub(crate) use rows::{COLUMNS, ID_COLUMN, KEYED_COLUMNS};
+pub(crate) use rows::{COLUMNS, GROUP_COLUMN, ID_COLUMN, KEYED_COLUMNS, PARTITION_COLUMN};
 
 mod keyed;
+mod partitions;
 mod producer;
 mod reader;
 mod rows;
@@ -36,8 +38,10 @@ pub struct Scene {
     pub tables: BTreeMap<wadi_model::TableId, Arc<Table>>,
     /// Those with a primary key.
     pub keyed: BTreeMap<wadi_model::TableId, KeyedScene>,
-    /// All buckets of them.
-    pub buckets: Vec<Bucket>,
+    /// All buckets of them that are known, with those of partitions that were made on the way.
+    pub buckets: Mutex<Vec<Bucket>>,
+    /// The partitions that were made, and their names.
+    pub partitions: Mutex<BTreeMap<PartitionId, String>>,
     /// Number of shards.
     pub shards: u32,
     /// What judges.
@@ -69,6 +73,15 @@ impl KeyedScene {
     pub(crate) fn has_ids(&self) -> bool {
         self.table.auto_increment().is_some()
     }
+
+    /// What the checker must know of its buckets.
+    pub(crate) fn rules(&self) -> Rules {
+        Rules { wal: !self.table.shows_before(), auto: self.has_ids() }
+    }
+
+    fn has_groups(&self) -> bool {
+        rows::position(self.table.table(), GROUP_COLUMN).is_some()
+    }
 }
 
 impl Scene {
@@ -86,6 +99,16 @@ impl Scene {
             return (!lives.is_empty()).then(|| dice.one_of(&lives).clone());
         }
         Some((*dice.one_of(&owners)).clone())
+    }
+
+    /// All buckets that are known.
+    pub fn buckets(&self) -> Vec<Bucket> {
+        self.buckets.lock().clone()
+    }
+
+    /// The name of a bucket's partition; empty in tables without any.
+    pub fn partition(&self, bucket: &Bucket) -> String {
+        self.partitions.lock().get(&bucket.partition).cloned().unwrap_or_default()
     }
 
     fn draining(&self) -> bool {

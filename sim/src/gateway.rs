@@ -12,8 +12,10 @@ use async_trait::async_trait;
 use object_store::ObjectStore;
 use object_store::path::Path;
 use parking_lot::Mutex;
-use wadi_meta::MetaStore;
+use tokio::sync::OnceCell;
+use wadi_meta::catalog::Catalog;
 use wadi_meta::memory::MemoryStore;
+use wadi_meta::{MetaError, MetaStore};
 use wadi_model::env::Env;
 use wadi_model::{SchemaId, ShardId, Table, TableId};
 use wadi_store::cluster::Cluster;
@@ -77,6 +79,7 @@ pub struct Life {
     /// Its shards.
     pub host: Host,
     meta: SimMeta,
+    catalog: Arc<OnceCell<Catalog>>,
 }
 
 impl Life {
@@ -84,6 +87,11 @@ impl Life {
     pub fn set(&self, reach: Reach) {
         self.link.set(reach);
         self.meta.silence(matches!(self.link.reach(), Reach::Paused | Reach::NoMeta | Reach::Dead));
+    }
+
+    /// Its catalog, opened when it is first needed.
+    pub async fn catalog(&self) -> Result<&Catalog, MetaError> {
+        self.catalog.get_or_try_init(|| Catalog::open(Arc::new(self.meta.clone()))).await
     }
 
     /// Ends its session early, as a meta store may.
@@ -155,7 +163,7 @@ impl Gateway {
         };
         self.ground.trace.note(&name, "starts");
         let host = Host::start(context, store, self.ground.cluster.clone(), name);
-        lives.1 = Some(Life { link, host, meta });
+        lives.1 = Some(Life { link, host, meta, catalog: Arc::default() });
     }
 
     /// Ends the process at whatever it is doing.

@@ -38,6 +38,8 @@ fn assert_eventful(summary: &Summary) {
         "requests failed",
         "requests without an answer",
         "looks by key",
+        "prefix lookups",
+        "partitions made",
     ] {
         assert!(summary.count(kind) > 0, "no {kind} in\n{summary}");
     }
