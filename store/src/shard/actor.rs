@@ -240,13 +240,14 @@ impl Actor {
     /// Merges a part of a primary-key table, and gives a part its offsets.
     fn take(&mut self, mut part: Prepared, share: Share, reply: Reply) {
         let number = self.next_part;
-        let (mut changed, mut left) = (Vec::new(), None);
+        let (mut changed, mut left, mut grown) = (Vec::new(), None, Some(0));
         if let Payload::Keyed(keyed) = &part.payload {
             let limit = self.shared.context.settings.object_bytes;
             let mut ids = self.ids.next(&part.bucket);
             match merge(keyed, number, &mut self.pending, &self.shared.rows, &mut ids, limit) {
                 Merged::Done(mut changes) => {
                     changed = std::mem::take(&mut changes.last);
+                    grown = changes.growth();
                     if ids.drawn() > 0 {
                         let cache = id_cache(keyed);
                         left = Some(self.ids.use_up(part.bucket, ids.drawn()));
@@ -274,7 +275,7 @@ impl Actor {
         let base_offset = *next;
         next.0 += u64::from(part.rows);
         let arrived = Instant::now();
-        let slot = Slot { part, base_offset, arrived, reply, share, number, changed, ids: left };
+        let slot = Slot { part, base_offset, arrived, reply, share, number, changed, grown, ids: left };
         self.open.push(slot, self.shared.context.settings.object_bytes);
     }
 
@@ -351,19 +352,23 @@ impl Actor {
         let mean = object.len() / chunk_count;
         self.mean_chunk = if self.mean_chunk == usize::MAX { mean } else { (self.mean_chunk * 3 + mean) / 4 };
         let footer = Arc::new(object.footer);
-        self.shared.view.publish(header.seq, &footer, object.chunks.into());
         for (key, once, request) in requests_in(&footer) {
             self.producers.confirm(key, once, request, header.seq, header.time);
         }
-        let view = &self.shared.view;
-        self.group.add(&header, &footer, object.footer_bytes, |bucket| view.bounds(bucket).log_start);
         // In the order of the parts, so that the last change of a row is its state.
         slots.sort_by_key(|slot| slot.number);
-        for slot in slots {
+        // Rows before bounds: who reads rows finds all that is below a high watermark seen before.
+        for slot in slots.iter_mut() {
             let changed = std::mem::take(&mut slot.changed);
             self.pending.confirmed(slot.number, &changed);
             self.group.add_rows(&changed);
             self.shared.rows.confirm(header.seq, changed);
+        }
+        let view = &self.shared.view;
+        let grown = slots.iter().map(|slot| (slot.part.bucket, slot.grown));
+        view.publish(header.seq, &footer, object.chunks.into(), grown);
+        self.group.add(&header, &footer, object.footer_bytes, |bucket| view.watermark(bucket));
+        for slot in slots {
             if let Some(left) = slot.ids.take() {
                 self.ids.logged(&slot.part.bucket, &left);
                 self.group.add_ids(slot.part.bucket, left);

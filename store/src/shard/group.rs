@@ -53,13 +53,13 @@ impl Group {
         }
     }
 
-    /// Adds the next log object.
+    /// Adds the next log object; what else is known of its buckets stands beside their high watermarks.
     pub(super) fn add(
         &mut self,
         header: &Header,
         footer: &Footer,
         footer_bytes: Bytes,
-        log_start: impl Fn(&Bucket) -> Offset,
+        known: impl Fn(&Bucket) -> Watermark,
     ) {
         if self.objects == 0 {
             self.began = Instant::now();
@@ -80,8 +80,7 @@ impl Group {
         }
         for mark in &footer.high_watermarks {
             let bucket = mark.bucket_id();
-            let start = log_start(&bucket).0;
-            self.watermarks.insert(bucket, Watermark { high: mark.offset, start });
+            self.watermarks.insert(bucket, Watermark { high: mark.offset, ..known(&bucket) });
         }
         self.last = Some(Applied {
             seq: header.seq.0,

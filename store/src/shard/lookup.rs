@@ -3,6 +3,7 @@
 //! Both see durable rows only, and all that were acked before they began (K3): the newest confirmed change lies in memory
 //! or in SlateDB. Every answer is checked against the claim at its end.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -112,6 +113,16 @@ impl RowScan {
         // In this order, see `Rows::overlay`.
         let overlay = shared.rows.overlay(range.clone());
         let snapshot = shared.db.snapshot()?;
+        RowScan::of(shared, snapshot, range, overlay).await
+    }
+
+    /// The rows of a range at one point in time, which a snapshot and the changes taken before it make up.
+    pub(super) async fn of(
+        shared: &Arc<Shared>,
+        snapshot: Arc<DbSnapshot>,
+        range: Range<Bytes>,
+        overlay: Vec<(Bytes, Confirmed)>,
+    ) -> Result<RowScan, LookupError> {
         let seq = LogSeq(snapshot.seq());
         let stored = snapshot.scan(range).await?;
         let overlay: Vec<_> = overlay.into_iter().filter(|(_, confirmed)| confirmed.seq > seq).collect();

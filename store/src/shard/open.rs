@@ -29,6 +29,8 @@ pub(super) struct Slot {
     pub number: u64,
     /// The last state of each row that it changed.
     pub changed: Vec<(Bytes, Row)>,
+    /// How many rows more there are, if its changelog tells.
+    pub grown: Option<i64>,
     /// The ids that the bucket has left behind it, if it used some.
     pub ids: Option<IdRanges>,
 }

@@ -266,6 +266,28 @@ impl Proof {
         }
     }
 
+    /// All rows of a snapshot, where each page begins anew behind the last key of the one before.
+    async fn pages(&self, shard: &Shard, bucket: u32) -> RecordBatch {
+        let snapshot = shard.snapshot_rows(&self.bucket(bucket)).unwrap();
+        assert_eq!(snapshot.high_watermark(), shard.bounds(&self.bucket(bucket)).high_watermark);
+        let (mut rows, mut last) = (Vec::new(), None::<Vec<u8>>);
+        loop {
+            let page = snapshot.scan_after(last.as_deref()).await.unwrap().page(2, usize::MAX).await.unwrap();
+            if let Some(row) = page.rows.last() {
+                let key = self.table.decode(std::slice::from_ref(row), &[0, 1]).unwrap();
+                last = Some(self.table.encode_keys(key.columns(), 1).unwrap().get(0).to_vec());
+            }
+            rows.extend(page.rows);
+            if !page.more {
+                return self.decode(&rows);
+            }
+        }
+    }
+
+    fn has_updates(&self, bucket: u32) -> bool {
+        self.expected.log.get(&bucket).is_some_and(|log| log.iter().any(|(change, ..)| change.contains("+U")))
+    }
+
     /// The rows that the model has, in the order of their keys.
     fn rows(&self, which: impl Fn(Key) -> bool) -> RecordBatch {
         let rows: Vec<_> = self.expected.rows.iter().filter(|(key, _)| which(**key)).collect();
@@ -283,6 +305,17 @@ impl Proof {
             let all = self.rows(|key| bucket_of(key) == bucket);
             assert_eq!(self.decode(&found), all, "lookups");
             assert_eq!(self.scan(shard, bucket, &[]).await, all, "scan");
+            assert_eq!(self.pages(shard, bucket).await, all, "pages");
+            let (count, bounds) = shard.count_rows(&self.bucket(bucket));
+            assert_eq!(bounds, shard.bounds(&self.bucket(bucket)));
+            // Only where the changelog does not tell new rows from old ones there is no count.
+            let tells = !(self.kind.wal && self.kind.engine == Engine::Default);
+            assert!(count.is_some() || !tells && self.has_updates(bucket), "no count");
+            assert!(
+                count.is_none_or(|count| count == all.num_rows() as u64),
+                "{count:?} of {}",
+                all.num_rows()
+            );
         }
         for owner in 0..OWNERS {
             let owners = [Arc::new(Int64Array::from(vec![owner])) as ArrayRef];
