@@ -19,6 +19,7 @@ use wadi_store::context::Memory;
 use wadi_store::host::Host;
 
 use crate::api;
+use crate::api::scan::Scans;
 use crate::config::Limits;
 use crate::drain::Rest;
 use crate::problem::Problem;
@@ -38,6 +39,7 @@ struct Inner {
     limits: Limits,
     bodies: Memory,
     registry: Registry,
+    scans: Scans,
     /// Spreads requests without bucket key over the buckets.
     turn: AtomicU32,
 }
@@ -47,7 +49,9 @@ impl Gateway {
     pub fn new(catalog: Catalog, host: Host, limits: Limits, registry: Registry) -> Gateway {
         let bodies = Memory::new(limits.bodies);
         let turn = AtomicU32::new(host.context().env.random() as u32);
-        Gateway { inner: Arc::new(Inner { catalog, host, limits, bodies, registry, turn }) }
+        Gateway {
+            inner: Arc::new(Inner { catalog, host, limits, bodies, registry, scans: Scans::default(), turn }),
+        }
     }
 
     /// Databases, tables and partitions.
@@ -73,6 +77,11 @@ impl Gateway {
     /// The budget of bodies that are received and decoded.
     pub fn bodies(&self) -> &Memory {
         &self.inner.bodies
+    }
+
+    /// Scans that are read in pages.
+    pub(crate) fn scans(&self) -> &Scans {
+        &self.inner.scans
     }
 
     /// What is counted.
@@ -101,7 +110,8 @@ pub fn router(gateway: Gateway) -> Router {
         .route("/log", get(api::log::log))
         .route("/offsets", get(api::offsets::offsets))
         .route("/tail", get(api::tail::tail))
-        .route("/scan", get(api::scan::scan));
+        .route("/scan", get(api::scan::scan))
+        .route("/count", get(api::count::count));
     Router::new()
         .route("/v1/databases", get(api::databases::list).post(api::databases::create))
         .route("/v1/databases/{database}", get(api::databases::show).delete(api::databases::drop_database))
