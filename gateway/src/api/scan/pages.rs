@@ -158,6 +158,13 @@ struct Kept {
     snapshots: BTreeMap<usize, Arc<RowSnapshot>>,
 }
 
+impl Kept {
+    fn forget_before(&mut self, from: usize) {
+        self.from = self.from.max(from);
+        self.snapshots.retain(|place, _| *place >= from);
+    }
+}
+
 /// Some of its rows.
 struct Page {
     batches: Vec<RecordBatch>,
@@ -218,10 +225,7 @@ impl Scan {
     /// The rows from a position on. A page reads a bounded number of bytes, so with a filter it may have few rows, or none.
     async fn page(&self, gateway: &Gateway, from: Position, size: usize) -> Result<Page, Problem> {
         // Whoever asks for this page has the one before.
-        let mut kept = self.kept.lock();
-        kept.from = kept.from.max(from.place);
-        kept.snapshots.retain(|place, _| *place >= from.place);
-        drop(kept);
+        self.kept.lock().forget_before(from.place);
         let mut page = Page { batches: Vec::new(), marks: Vec::new(), next: None };
         let (mut at, mut rows, mut bytes) = (from, 0, 0);
         while at.place < self.places.len() && at.given < self.limit {
