@@ -5,8 +5,8 @@ use clap::builder::BoolishValueParser;
 use clap::{Args, Parser, Subcommand};
 
 use crate::commands::{
-    bench, completions, count, database, delete, dev, doctor, gateway, ingest, log, lookup, partition, scan,
-    status, table, tail,
+    bench, compactor, completions, count, database, delete, dev, doctor, gateway, ingest, log, lookup,
+    partition, scan, status, table, tail,
 };
 
 #[cfg(test)]
@@ -48,6 +48,8 @@ pub(crate) enum Command {
     Dev(dev::DevArgs),
     /// Start a gateway on an object store.
     Gateway(gateway::GatewayArgs),
+    /// Start a compactor beside gateways that share etcd.
+    Compactor(compactor::CompactorArgs),
     /// Create, list and drop databases.
     #[command(subcommand)]
     Database(database::DatabaseCommand),

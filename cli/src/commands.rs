@@ -1,6 +1,7 @@
 //! The commands, one file each.
 
 pub(crate) mod bench;
+pub(crate) mod compactor;
 pub(crate) mod completions;
 pub(crate) mod count;
 pub(crate) mod database;
@@ -28,6 +29,7 @@ pub(crate) async fn run(cli: Cli) -> Result<(), Failure> {
     match cli.command {
         Command::Dev(args) => dev::run(args).await,
         Command::Gateway(args) => gateway::run(args).await,
+        Command::Compactor(args) => compactor::run(args).await,
         Command::Database(command) => database::run(command, &context).await,
         Command::Table(command) => table::run(command, &context).await,
         Command::Partition(command) => partition::run(command, &context).await,

@@ -74,6 +74,10 @@ pub(crate) struct ServerConfig {
     pub(crate) lease_ttl: Duration,
     #[serde(with = "humantime_serde")]
     pub(crate) auto_partition_check_interval: Duration,
+    #[serde(with = "humantime_serde")]
+    pub(crate) compact_check_interval: Duration,
+    #[serde(with = "humantime_serde")]
+    pub(crate) drop_delay: Duration,
     pub(crate) log_format: LogFormat,
     pub(crate) log_level: String,
 }
@@ -81,7 +85,8 @@ pub(crate) struct ServerConfig {
 /// What a file, the environment and flags may say: the fields of [`ServerConfig`], all optional.
 #[derive(Clone, Debug, Default, Args, Serialize)]
 pub(crate) struct ServerFlags {
-    /// Address and port of the HTTP API [default: 127.0.0.1:8080]. Beyond loopback everybody who reaches it can read
+    /// Address and port of the HTTP API [default: 127.0.0.1:8080]; of a compactor, which answers /health and /metrics alone
+    /// [default: 127.0.0.1:8081]. Beyond loopback everybody who reaches it can read
     /// and write everything, as long as there is no auth; so that needs --insecure.
     #[arg(long, env = "WADI_LISTEN", value_name = "ADDR:PORT")]
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -178,6 +183,15 @@ pub(crate) struct ServerFlags {
     #[arg(long, env = "WADI_AUTO_PARTITION_CHECK_INTERVAL", value_name = "TIME", value_parser = humantime::parse_duration)]
     #[serde(skip_serializing_if = "Option::is_none", with = "humantime_serde")]
     auto_partition_check_interval: Option<Duration>,
+    /// How often a compactor looks at a shard where nothing happens [default: 1m]. Each look is a request.
+    #[arg(long, env = "WADI_COMPACT_CHECK_INTERVAL", value_name = "TIME", value_parser = humantime::parse_duration)]
+    #[serde(skip_serializing_if = "Option::is_none", with = "humantime_serde")]
+    compact_check_interval: Option<Duration>,
+    /// How long after a drop of a table or partition a compactor removes its rows from the shards' databases [default: 10m].
+    /// That rewrites a database as a whole, so one does it at most once in six times this.
+    #[arg(long, env = "WADI_DROP_DELAY", value_name = "TIME", value_parser = humantime::parse_duration)]
+    #[serde(skip_serializing_if = "Option::is_none", with = "humantime_serde")]
+    drop_delay: Option<Duration>,
     /// Form of the log on stderr [default: text in dev, json else].
     #[arg(long, env = "WADI_LOG_FORMAT", value_enum)]
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -215,6 +229,8 @@ pub(crate) enum ServerKind {
     Dev,
     /// `wadi gateway`: needs to be told its object store.
     Gateway,
+    /// `wadi compactor`: needs to be told the object store and the etcd of its gateways.
+    Compactor,
 }
 
 impl ServerConfig {
@@ -222,7 +238,10 @@ impl ServerConfig {
         let dev = kind == ServerKind::Dev;
         let memory = |gateway| if dev { ByteSize::mib(64) } else { ByteSize::mib(gateway) };
         ServerConfig {
-            listen: SocketAddr::from(([127, 0, 0, 1], 8080)),
+            listen: SocketAddr::from((
+                [127, 0, 0, 1],
+                if kind == ServerKind::Compactor { 8081 } else { 8080 },
+            )),
             address_file: None,
             insecure: false,
             data_dir: None,
@@ -244,6 +263,8 @@ impl ServerConfig {
             linger: None,
             lease_ttl: Duration::from_secs(10),
             auto_partition_check_interval: Duration::from_secs(600),
+            compact_check_interval: Duration::from_secs(60),
+            drop_delay: Duration::from_secs(600),
             log_format: if dev { LogFormat::Text } else { LogFormat::Json },
             log_level: "info,slatedb=warn".to_owned(),
         }
@@ -262,6 +283,14 @@ impl ServerConfig {
         let mut config: ServerConfig = layers.extract().map_err(|e| Failure::usage(explain(e)))?;
         if kind == ServerKind::Dev && config.data_dir.is_none() && config.object_store.is_none() {
             config.data_dir = Some(PathBuf::from("./wadi-data"));
+        }
+        if kind == ServerKind::Compactor && config.meta == Meta::Embedded {
+            return Err(Failure::usage(
+                "a compactor with embedded metadata would be alone: it shares etcd with gateways",
+            )
+            .hint(
+                "give --meta etcd --etcd-endpoints …; with embedded metadata the gateway compacts itself",
+            ));
         }
         config.validate()?;
         Ok(config)

@@ -3,11 +3,14 @@
 use std::path::Path;
 use std::time::Duration;
 
+use prometheus_client::registry::Registry;
 use tokio::signal::unix::{SignalKind, signal};
+use wadi_compactor::server::CompactorConfig;
+use wadi_compactor::{Compactor, CompactorMetrics, Ground, Settings};
 use wadi_gateway::config::{GatewayConfig, Limits, MetaConfig};
-use wadi_gateway::{StartError, start};
+use wadi_gateway::{Server, StartError, start};
 use wadi_meta::etcd::EtcdTls;
-use wadi_store::Settings;
+use wadi_store::metadata::MetadataError;
 use wadi_store::objects::S3Options;
 
 use crate::config::{Meta, ServerConfig};
@@ -21,21 +24,34 @@ const DRAIN: Duration = Duration::from_secs(30);
 /// logging runs.
 pub(crate) async fn serve(config: ServerConfig) -> Result<(), Failure> {
     let url = config.object_store_url()?;
-    let server = start(gateway_config(config)?).await.map_err(explain)?;
+    let compacts = (config.meta == Meta::Embedded).then(|| compactor_settings(&config));
+    let mut registry = Registry::default();
+    let metrics = compacts.is_some().then(|| CompactorMetrics::new(&mut registry));
+    let server = start(gateway_config(config)?, registry).await.map_err(explain)?;
+    let compactor = match compacts.zip(metrics) {
+        Some((settings, metrics)) => Some(compact(&server, settings, metrics).await?),
+        None => None,
+    };
     output::line(format!("wadi listens on http://{}, data in {url}", server.address()))?;
-    let failed = |e: std::io::Error| Failure::new(format!("signals cannot be received: {e}"));
-    let mut terminate = signal(SignalKind::terminate()).map_err(failed)?;
     let fenced = tokio::select! {
         why = server.fenced() => Some(why),
-        _ = terminate.recv() => None,
-        _ = tokio::signal::ctrl_c() => None,
+        told = until_told() => {
+            told?;
+            None
+        }
     };
     if let Some(why) = fenced {
         return Err(Failure::new(format!("another process has taken over: {why}"))
             .hint("only one process may use an embedded meta store; several gateways need --meta etcd"));
     }
     tracing::info!("draining");
-    match tokio::time::timeout(DRAIN, server.stop()).await {
+    let stop = async {
+        if let Some(compactor) = compactor {
+            compactor.stop().await;
+        }
+        server.stop().await;
+    };
+    match tokio::time::timeout(DRAIN, stop).await {
         Ok(()) => Ok(()),
         Err(_) => {
             Err(Failure::new("the server did not drain in time; what was acked is durable all the same"))
@@ -43,17 +59,91 @@ pub(crate) async fn serve(config: ServerConfig) -> Result<(), Failure> {
     }
 }
 
-/// What the gateway is to be started with.
-pub(crate) fn gateway_config(config: ServerConfig) -> Result<GatewayConfig, Failure> {
-    let object_store = config.object_store_url()?;
-    let defaults = if object_store.starts_with("file://") { Settings::local() } else { Settings::default() };
-    let linger = config.linger.unwrap_or(defaults.linger);
+/// With embedded metadata nobody else can compact the shards of this process.
+async fn compact(
+    server: &Server,
+    settings: Settings,
+    metrics: CompactorMetrics,
+) -> Result<Compactor, Failure> {
+    let (host, meta) = (server.host(), server.meta().clone());
+    let ground = Ground::new(host.context().place(), host.cluster().shards, meta, settings, metrics);
+    let failed = |e| Failure::new(format!("the compactor cannot start: {e}"));
+    Compactor::start(ground).await.map_err(failed)
+}
+
+/// Compacts until the process is told to end, then gives its shards back.
+pub(crate) async fn compact_alone(config: ServerConfig) -> Result<(), Failure> {
+    let url = config.object_store_url()?;
+    let config = CompactorConfig {
+        settings: compactor_settings(&config),
+        etcd_tls: etcd_tls(&config)?,
+        listen: config.listen,
+        address_file: config.address_file.clone(),
+        object_store: url.clone(),
+        s3: s3_options(&config),
+        etcd_endpoints: config.etcd_endpoints,
+    };
+    let starting = wadi_compactor::server::start(config);
+    let failed = |e| {
+        Failure::new(format!("the compactor cannot start: {e}"))
+            .hint("`wadi doctor --object-store …` examines the object store")
+    };
+    let server = tokio::select! {
+        // It may wait for its cluster.
+        told = until_told() => return told,
+        server = starting => server.map_err(failed)?,
+    };
+    output::line(format!("wadi compacts {url}, metrics at http://{}", server.address()))?;
+    until_told().await?;
+    server.stop().await;
+    Ok(())
+}
+
+/// Waits until the process is told to end.
+async fn until_told() -> Result<(), Failure> {
+    let failed = |e: std::io::Error| Failure::new(format!("signals cannot be received: {e}"));
+    let mut terminate = signal(SignalKind::terminate()).map_err(failed)?;
+    tokio::select! {
+        _ = terminate.recv() => {}
+        _ = tokio::signal::ctrl_c() => {}
+    }
+    Ok(())
+}
+
+fn compactor_settings(config: &ServerConfig) -> Settings {
+    Settings {
+        lease_ttl: config.lease_ttl,
+        interval: config.compact_check_interval,
+        sweep_delay: config.drop_delay,
+        sweep_interval: 6 * config.drop_delay,
+        ..Settings::default()
+    }
+}
+
+fn etcd_tls(config: &ServerConfig) -> Result<EtcdTls, Failure> {
     let identity = match (&config.etcd_cert, &config.etcd_key) {
         (Some(certificate), Some(key)) => Some((pem(certificate)?, pem(key)?)),
         _ => None,
     };
-    let tls = EtcdTls { ca: config.etcd_ca.as_deref().map(pem).transpose()?, identity };
-    let settings = Settings {
+    Ok(EtcdTls { ca: config.etcd_ca.as_deref().map(pem).transpose()?, identity })
+}
+
+fn s3_options(config: &ServerConfig) -> S3Options {
+    S3Options {
+        endpoint: config.s3_endpoint.clone(),
+        region: config.s3_region.clone(),
+        allow_http: config.s3_allow_http,
+    }
+}
+
+/// What the gateway is to be started with.
+pub(crate) fn gateway_config(config: ServerConfig) -> Result<GatewayConfig, Failure> {
+    let object_store = config.object_store_url()?;
+    let local = object_store.starts_with("file://");
+    let defaults = if local { wadi_store::Settings::local() } else { wadi_store::Settings::default() };
+    let linger = config.linger.unwrap_or(defaults.linger);
+    let (tls, s3) = (etcd_tls(&config)?, s3_options(&config));
+    let settings = wadi_store::Settings {
         linger,
         linger_small: defaults.linger_small.max(linger),
         lease_ttl: config.lease_ttl,
@@ -68,11 +158,7 @@ pub(crate) fn gateway_config(config: ServerConfig) -> Result<GatewayConfig, Fail
     Ok(GatewayConfig {
         listen: config.listen,
         object_store,
-        s3: S3Options {
-            endpoint: config.s3_endpoint,
-            region: config.s3_region,
-            allow_http: config.s3_allow_http,
-        },
+        s3,
         meta: match config.meta {
             Meta::Embedded => MetaConfig::Embedded,
             Meta::Etcd => MetaConfig::Etcd { endpoints: config.etcd_endpoints, tls },
@@ -93,10 +179,10 @@ fn pem(path: &Path) -> Result<Vec<u8>, Failure> {
 fn explain(error: StartError) -> Failure {
     let message = format!("the server cannot start: {error}");
     match error {
-        StartError::Meta(_) => {
+        StartError::Meta(_) | StartError::Metadata(MetadataError::Meta(_)) => {
             Failure::new(message).hint("a directory is used by one process at a time; stop the other one")
         }
-        StartError::Objects(_) | StartError::Cluster(_) => {
+        StartError::Objects(_) | StartError::Metadata(MetadataError::Cluster(_)) => {
             Failure::new(message).hint("`wadi doctor --object-store …` examines the object store")
         }
         _ => Failure::new(message),

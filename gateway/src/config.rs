@@ -4,23 +4,9 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use wadi_meta::etcd::EtcdTls;
 use wadi_store::Settings;
+pub use wadi_store::metadata::MetaConfig;
 use wadi_store::objects::S3Options;
-
-/// Where metadata lives.
-#[derive(Clone, Debug)]
-pub enum MetaConfig {
-    /// In the object store itself, for one process.
-    Embedded,
-    /// In etcd, for clusters.
-    Etcd {
-        /// The servers.
-        endpoints: Vec<String>,
-        /// How they are known, if they are `https://`.
-        tls: EtcdTls,
-    },
-}
 
 /// A gateway's configuration.
 #[derive(Clone, Debug)]

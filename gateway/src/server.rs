@@ -8,13 +8,11 @@ use prometheus_client::registry::Registry;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use wadi_meta::catalog::Catalog;
-use wadi_meta::embedded::{EmbeddedOptions, EmbeddedStore, Place};
-use wadi_meta::etcd::{EtcdOptions, EtcdStore};
 use wadi_meta::{MetaError, MetaStore};
 use wadi_model::env::Env;
 use wadi_store::Context;
 use wadi_store::block_cache::block_cache;
-use wadi_store::cluster::{Cluster, ClusterError};
+use wadi_store::cluster::Cluster;
 use wadi_store::context::Memory;
 use wadi_store::database::MEMTABLE_BYTES;
 use wadi_store::disk_cache::DiskCache;
@@ -22,6 +20,7 @@ use wadi_store::host::Host;
 use wadi_store::ids::MetaIds;
 use wadi_store::keyed::KeyedTables;
 use wadi_store::memtables::Memtables;
+use wadi_store::metadata::{self, MetadataError};
 use wadi_store::metrics::StoreMetrics;
 use wadi_store::objects::{self, Objects, OpenError};
 use wadi_store::segments::SegmentCache;
@@ -30,7 +29,7 @@ use wadi_store::task::{self, Cpu};
 
 use crate::app::{Gateway, router};
 use crate::auto_partition;
-use crate::config::{GatewayConfig, MetaConfig};
+use crate::config::GatewayConfig;
 use crate::stall::Impatient;
 
 /// How long connections may go on after the server was told to stop.
@@ -45,7 +44,7 @@ pub enum StartError {
     #[error(transparent)]
     Objects(#[from] OpenError),
     #[error(transparent)]
-    Cluster(#[from] ClusterError),
+    Metadata(#[from] MetadataError),
     #[error("the meta store cannot be used: {0}")]
     Meta(#[from] MetaError),
     #[error("cannot listen on {address}: {source}; choose another address with --listen")]
@@ -67,18 +66,17 @@ pub struct Server {
     auto_partition: tokio::task::JoinHandle<()>,
 }
 
-/// Starts a gateway. It answers at once; shards open in the background.
-pub async fn start(config: GatewayConfig) -> Result<Server, StartError> {
+/// Starts a gateway. It answers at once; shards open in the background. `registry` may show what else the process counts.
+pub async fn start(config: GatewayConfig, mut registry: Registry) -> Result<Server, StartError> {
     config.settings.validate()?;
     let env = Env::default();
     let objects = objects::open(&config.object_store, &config.s3, &env)?;
-    let (meta, cluster) = open_meta(&config, &objects, &env).await?;
+    let (meta, cluster) = metadata::open(&config.meta, &objects, config.shards, &env).await?;
     let listener = TcpListener::bind(config.listen)
         .await
         .map_err(|source| StartError::Listen { address: config.listen, source })?;
     let address =
         listener.local_addr().map_err(|source| StartError::Listen { address: config.listen, source })?;
-    let mut registry = Registry::default();
     let catalog = Catalog::open(meta.clone()).await?;
     let context = context(&config, objects, &cluster, env, &mut registry, &meta, &catalog).await?;
     let host = Host::start(context, meta.clone(), cluster, format!("http://{address}"));
@@ -105,34 +103,6 @@ pub async fn start(config: GatewayConfig) -> Result<Server, StartError> {
     }
     tracing::info!(%address, "gateway started");
     Ok(Server { address, host, meta, stop, serving, auto_partition })
-}
-
-async fn open_meta(
-    config: &GatewayConfig,
-    objects: &Objects,
-    env: &Env,
-) -> Result<(Arc<dyn MetaStore>, Cluster), StartError> {
-    let cluster = Cluster::open(objects.store.as_ref(), &objects.root, config.shards, env);
-    match &config.meta {
-        MetaConfig::Etcd { endpoints, tls } => {
-            let cluster = cluster.await?;
-            // Clusters may share etcd; their roots may have the same name in different buckets.
-            let options = EtcdOptions::new(endpoints.clone(), format!("wadi/{}/", cluster.id));
-            let options = EtcdOptions { tls: tls.clone(), ..options };
-            Ok((Arc::new(EtcdStore::connect(options).await?), cluster))
-        }
-        MetaConfig::Embedded => {
-            let path = format!("{}/meta", objects.root);
-            let place = match &objects.directory {
-                Some(root) => Place::Local { root: root.clone() },
-                None => Place::Remote,
-            };
-            let options = EmbeddedOptions::new(path.trim_start_matches('/'), place);
-            // First, as it locks the directory.
-            let meta = EmbeddedStore::open(objects.store.clone(), options).await?;
-            Ok((Arc::new(meta), cluster.await?))
-        }
-    }
 }
 
 async fn context(
@@ -178,6 +148,11 @@ impl Server {
     /// Its shards.
     pub fn host(&self) -> &Host {
         &self.host
+    }
+
+    /// The meta store.
+    pub fn meta(&self) -> &Arc<dyn MetaStore> {
+        &self.meta
     }
 
     /// Waits until every shard is open here.

@@ -30,10 +30,13 @@ use crate::{
 
 use partitions::{AllPartitions, PARTITIONS};
 
+pub use drops::{Dropped, Drops};
 pub use error::CatalogError;
 pub use partitions::{Asked, Partitions};
 
+mod drops;
 mod error;
+mod kept;
 mod partitions;
 #[cfg(test)]
 mod tests;

@@ -6,13 +6,23 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::{Compare, MetaError, MetaErrorKind, MetaStore, Revision, Session, Txn, TxnOutcome};
+use crate::{Compare, KeyValue, MetaError, MetaErrorKind, MetaStore, Revision, Session, Txn, TxnOutcome};
 
 #[cfg(test)]
 mod tests;
 
 /// How long a process waits for the holder to go before it looks again by itself.
 const LOOK_AGAIN: Duration = Duration::from_secs(60);
+
+/// What the keys of all duties begin with.
+pub const DUTIES: &str = "duties/";
+
+/// What became of a claim.
+enum Claim {
+    Ours(Duty),
+    /// Somebody else has it, unless it was just given back.
+    Theirs(Option<KeyValue>),
+}
 
 /// A duty that this process has.
 #[derive(Debug)]
@@ -35,28 +45,59 @@ impl Duty {
         name: &str,
         who: &str,
     ) -> Result<Duty, MetaError> {
-        let key = format!("duties/{name}");
         loop {
-            let claim = Txn::new().when(Compare::absent(&key)).put_in(session.id(), &key, who.to_owned());
-            let holder = match meta.txn(claim).await {
-                Ok(TxnOutcome::Committed(created)) => return Ok(Duty { meta, key, created }),
-                Ok(TxnOutcome::Refused(found)) => found.into_iter().flatten().next(),
-                // It may have been done: the name tells.
-                Err(error) if error.kind() == MetaErrorKind::Unknown => meta.get(&key).await?,
-                Err(error) => return Err(error),
+            let holder = match Duty::claim(&meta, session, name, who).await? {
+                Claim::Ours(duty) => return Ok(duty),
+                Claim::Theirs(None) => continue,
+                Claim::Theirs(Some(holder)) => holder,
             };
-            let Some(holder) = holder else { continue };
-            if holder.value == who.as_bytes() {
-                return Ok(Duty { meta, key, created: holder.created });
-            }
             let change = async {
-                match meta.watch(&key, holder.modified).await {
+                match meta.watch(&holder.key, holder.modified).await {
                     Ok(mut watch) => drop(watch.next().await),
                     Err(_) => tokio::time::sleep(LOOK_AGAIN).await,
                 }
             };
             // Looked at again after a while, in case the watch has missed it.
             let _ = tokio::time::timeout(LOOK_AGAIN, change).await;
+        }
+    }
+
+    /// The duty of this name, if nobody has it. See [`Duty::take`].
+    ///
+    /// # Errors
+    ///
+    /// As [`Duty::take`].
+    pub async fn try_take(
+        meta: &Arc<dyn MetaStore>,
+        session: &dyn Session,
+        name: &str,
+        who: &str,
+    ) -> Result<Option<Duty>, MetaError> {
+        match Duty::claim(meta, session, name, who).await? {
+            Claim::Ours(duty) => Ok(Some(duty)),
+            Claim::Theirs(_) => Ok(None),
+        }
+    }
+
+    async fn claim(
+        meta: &Arc<dyn MetaStore>,
+        session: &dyn Session,
+        name: &str,
+        who: &str,
+    ) -> Result<Claim, MetaError> {
+        let key = format!("{DUTIES}{name}");
+        let ours = |key, created| Claim::Ours(Duty { meta: meta.clone(), key, created });
+        let claim = Txn::new().when(Compare::absent(&key)).put_in(session.id(), &key, who.to_owned());
+        let holder = match meta.txn(claim).await {
+            Ok(TxnOutcome::Committed(created)) => return Ok(ours(key, created)),
+            Ok(TxnOutcome::Refused(found)) => found.into_iter().flatten().next(),
+            // It may have been done: the name tells.
+            Err(error) if error.kind() == MetaErrorKind::Unknown => meta.get(&key).await?,
+            Err(error) => return Err(error),
+        };
+        match holder {
+            Some(holder) if holder.value == who.as_bytes() => Ok(ours(key, holder.created)),
+            holder => Ok(Claim::Theirs(holder)),
         }
     }
 

@@ -69,6 +69,10 @@ impl TableSource for Tables {
     async fn table(&self, id: TableId, _: SchemaId) -> Result<Option<Arc<Table>>, String> {
         Ok(self.0.get(&id).cloned())
     }
+
+    async fn kept(&self, bucket: &wadi_model::Bucket) -> Result<Option<Arc<Table>>, String> {
+        Ok(self.0.get(&bucket.table).cloned())
+    }
 }
 
 /// One life of a gateway, from a start to a crash. Clones are the same life.

@@ -69,18 +69,28 @@ impl Cluster {
         };
         let json = serde_json::to_vec_pretty(&fresh).map_err(|e| unreadable(e.to_string()))?;
         let create = PutOptions { mode: PutMode::Create, ..PutOptions::default() };
-        match objects.get(&path).await {
-            Err(object_store::Error::NotFound { .. }) => {
-                // Whoever loses the race reads what the other one made.
-                match objects.put_opts(&path, json.into(), create).await {
-                    Ok(_) | Err(object_store::Error::AlreadyExists { .. }) => {}
-                    Err(source) => return Err(failed(source)),
-                }
-            }
-            Ok(_) => {}
+        if let Some(cluster) = Cluster::read(objects, root).await? {
+            return Ok(cluster);
+        }
+        // Whoever loses the race reads what the other one made.
+        match objects.put_opts(&path, json.into(), create).await {
+            Ok(_) | Err(object_store::Error::AlreadyExists { .. }) => {}
             Err(source) => return Err(failed(source)),
         }
-        let stored = objects.get(&path).await.map_err(failed)?.bytes().await.map_err(failed)?;
+        let gone = || unreadable("it was there a moment ago and is gone".to_owned());
+        Cluster::read(objects, root).await?.ok_or_else(gone)
+    }
+
+    /// Reads the cluster at a root; `None` if nobody has made it yet.
+    pub async fn read(objects: &dyn ObjectStore, root: &Path) -> Result<Option<Cluster>, ClusterError> {
+        let path = Path::from(format!("{root}/CLUSTER"));
+        let failed = |source| ClusterError::Store { path: path.clone(), source };
+        let unreadable = |why: String| ClusterError::Unreadable { path: path.clone(), why };
+        let stored = match objects.get(&path).await {
+            Ok(stored) => stored.bytes().await.map_err(failed)?,
+            Err(object_store::Error::NotFound { .. }) => return Ok(None),
+            Err(source) => return Err(failed(source)),
+        };
         let cluster: Cluster = serde_json::from_slice(&stored).map_err(|e| unreadable(e.to_string()))?;
         if cluster.format != FORMAT || cluster.shards == 0 || cluster.generation >> 16 != 0 {
             return Err(unreadable(format!(
@@ -88,7 +98,7 @@ impl Cluster {
                 cluster.format
             )));
         }
-        Ok(cluster)
+        Ok(Some(cluster))
     }
 
     /// The fencing token of a claim that the meta store committed at `revision`.

@@ -12,11 +12,11 @@
 //! Version 2 stores chunks of less than 64 KiB plain as one compressed frame, and leaves out of the footer what follows
 //! from the rest of it. Version 1 is a special case of that, so one reader reads both.
 //!
-//! Written by the shard's actor (and later the compactor), read by takeover and log reads. Objects never change.
+//! Written by the shard's actor and by the compactor, read by takeover and log reads. Objects never change.
 
 use bytes::Bytes;
 
-pub use command::Command;
+pub use command::{BucketRewrite, Command, Deleted, LogRound, NewPack, Released, Rewrite};
 pub use footer::{Chunk, ChunkKind, ColumnSegment, Footer, Frame, HighWatermark, Producer, Run};
 pub use header::{HEADER_LEN, Header, Kind};
 pub use seal::{SealedObject, seal};

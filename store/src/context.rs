@@ -9,6 +9,7 @@ use slatedb::db_cache::DbCache;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use wadi_model::env::Env;
 
+use crate::database::Place;
 use crate::ids::IdSource;
 use crate::keyed::KeyedTables;
 use crate::memtables::Memtables;
@@ -51,6 +52,14 @@ pub struct Context {
     pub metrics: StoreMetrics,
     /// Whether the object store is a local directory, which knows no conditional update.
     pub local: bool,
+}
+
+impl Context {
+    /// Where the shards' databases are.
+    pub fn place(&self) -> Place {
+        let (objects, root, env) = (self.objects.clone(), self.root.clone(), self.env.clone());
+        Place { objects, root, env, local: self.local }
+    }
 }
 
 impl std::fmt::Debug for Context {

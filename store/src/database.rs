@@ -1,4 +1,4 @@
-//! Opening a shard's SlateDB, always with the same settings.
+//! A shard's SlateDB, always with the same settings: opened by its owner, [compacted](Compaction) and cleaned from outside.
 //!
 //! Its own WAL is off: the shard log is the WAL, and the database is its fold up to a log position. Every write
 //! carries that position as its `seqnum`, so that `last_l0_seq` of the manifest says where replay begins.
@@ -6,17 +6,27 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use slatedb::admin::AdminBuilder;
-use slatedb::config::{
-    CompactionWorkerOptions, CompactorOptions, CompressionCodec, FlushOptions, FlushType,
-    GarbageCollectorDirectoryOptions, GarbageCollectorOptions, Settings, WriteOptions,
-};
+use slatedb::config::{CompressionCodec, FlushOptions, FlushType, Settings, WriteOptions};
 use slatedb::{CloseReason, Db, ErrorKind, WriteBatch};
 use wadi_model::{LogSeq, ShardId};
 
 use crate::clock::ShardClock;
 use crate::context::Context;
 use crate::log::database_path;
+
+pub use compaction::{Compaction, LEVEL0_DUE};
+pub use metrics::CompactionMetrics;
+pub use place::{Look, Place};
+
+mod compaction;
+mod dropped;
+mod metrics;
+mod place;
+#[cfg(test)]
+mod tests;
+
+/// How files are compressed, whoever writes them.
+const CODEC: CompressionCodec = CompressionCodec::Zstd;
 
 /// How often a database looks at the store by itself.
 const POLL: Duration = Duration::from_secs(60);
@@ -34,9 +44,8 @@ pub struct ManifestView {
 
 /// Reads the newest manifest. A shard that was never opened has none.
 pub async fn read_manifest(context: &Context, shard: ShardId) -> Result<ManifestView, slatedb::Error> {
-    let path = database_path(&context.root, shard);
-    let admin = AdminBuilder::new(path, context.objects.clone()).with_seed(context.env.random()).build();
-    Ok(admin.read_manifest(None).await?.map_or_else(ManifestView::default, |m| ManifestView {
+    let manifest = context.place().manifest(shard).await?;
+    Ok(manifest.map_or_else(ManifestView::default, |m| ManifestView {
         epoch: m.writer_epoch(),
         last_l0_seq: LogSeq(m.last_l0_seq()),
         clock: m.last_l0_clock_tick(),
@@ -46,16 +55,7 @@ pub async fn read_manifest(context: &Context, shard: ShardId) -> Result<Manifest
 /// The newest time that an open database has seen, in milliseconds since 1970: of rows, of its files' names, and of its
 /// compactions' names. SlateDB refuses to write anything older, and closes itself over it.
 pub async fn newest_time(context: &Context, shard: ShardId, db: &Db) -> Result<i64, slatedb::Error> {
-    let manifest = db.manifest();
-    let files = manifest.all_sst_views().map(|view| view.sst.id.value());
-    let compacted = [manifest.last_compacted_l0_sst_view_id(), manifest.last_compacted_l0_sst_id()];
-    let files = files.chain(compacted.into_iter().flatten()).map(|name| name.timestamp_ms());
-    let path = database_path(&context.root, shard);
-    let admin = AdminBuilder::new(path, context.objects.clone()).with_seed(context.env.random()).build();
-    let compactions = admin.read_compactions(None).await?;
-    let jobs = compactions.iter().flat_map(|c| c.recent_compactions()).map(|job| job.id().timestamp_ms());
-    let names = files.chain(jobs).max().unwrap_or(0);
-    Ok(manifest.last_l0_clock_tick().max(i64::try_from(names).unwrap_or(i64::MAX)))
+    context.place().newest_time(shard, &db.manifest()).await
 }
 
 /// Opens the database as the writer after epoch `expected`; whoever was the writer before is fenced.
@@ -67,7 +67,7 @@ pub async fn open(
 ) -> Result<Db, slatedb::Error> {
     let path = database_path(&context.root, shard);
     let builder = Db::builder(path, context.objects.clone())
-        .with_settings(settings(context))
+        .with_settings(settings())
         .with_expected_epoch(expected)
         .with_system_clock(Arc::new(clock.clone()))
         .with_seed(context.env.random());
@@ -81,13 +81,7 @@ pub async fn open(
 /// The size at which SlateDB flushes a memtable by itself.
 pub const MEMTABLE_BYTES: usize = 32 << 20;
 
-fn settings(context: &Context) -> Settings {
-    // The safety of files comes from the epoch; boundary files need a conditional update that a directory lacks.
-    let gc = |interval| GarbageCollectorDirectoryOptions {
-        interval: Some(Duration::from_secs(interval)),
-        min_age: Duration::from_secs(300),
-        ..GarbageCollectorDirectoryOptions::default()
-    };
+fn settings() -> Settings {
     Settings {
         wal_enabled: false,
         flush_interval: None,
@@ -96,24 +90,10 @@ fn settings(context: &Context) -> Settings {
         max_unflushed_bytes: 3 * MEMTABLE_BYTES,
         l0_max_ssts: 32,
         l0_max_ssts_per_key: 32,
-        compression_codec: Some(CompressionCodec::Zstd),
-        // Until the compactor worker exists, each owner compacts its own shards. Its two halves look for work once a
-        // minute: each look costs requests, on every shard, also where nothing happens.
-        compactor_options: Some(CompactorOptions {
-            poll_interval: POLL,
-            worker: Some(CompactionWorkerOptions {
-                compactions_poll_interval: POLL,
-                ..CompactionWorkerOptions::default()
-            }),
-            ..CompactorOptions::default()
-        }),
-        garbage_collector_options: Some(GarbageCollectorOptions {
-            manifest_options: Some(gc(600)),
-            compacted_options: Some(gc(600)),
-            compactions_options: Some(gc(600)),
-            boundary_files_enabled: !context.local,
-            ..GarbageCollectorOptions::default()
-        }),
+        compression_codec: Some(CODEC),
+        // Both are done from outside: by a compactor, or by the owner's gateway where there is none.
+        compactor_options: None,
+        garbage_collector_options: None,
         ..Settings::default()
     }
 }

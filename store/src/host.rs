@@ -16,6 +16,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
+use wadi_meta::members::Members;
 use wadi_meta::{Compare, MetaErrorKind, MetaStore, Revision, Session, Txn, TxnOutcome};
 use wadi_model::{Bucket, ShardId};
 
@@ -25,10 +26,13 @@ use crate::context::Context;
 use crate::shard::{Ended, Shard, TakeoverError, take_over};
 use crate::task::{Crew, Owned};
 use places::Places;
+use relief::relieve;
 
 pub use places::{NotOpen, ShardStatus, State};
+pub use relief::COMPACTORS;
 
 mod places;
+mod relief;
 
 /// Between two tries of something that failed.
 const PAUSE: Duration = Duration::from_millis(200);
@@ -62,6 +66,8 @@ struct Inner {
     gateway: String,
     address: String,
     places: Places,
+    /// The compactors that are alive.
+    compactors: Members,
     stopping: watch::Sender<bool>,
     stopped: watch::Sender<bool>,
     /// Set when this process must end: another one has taken its meta store.
@@ -74,6 +80,7 @@ impl Host {
         let inner = Arc::new(Inner {
             gateway: format!("{:016x}", context.env.random()),
             places: Places::new(cluster.shards, context.env.clone()),
+            compactors: Members::follow(meta.clone(), COMPACTORS),
             context,
             meta,
             cluster,
@@ -286,6 +293,9 @@ async fn serve(inner: &Inner, claim: &Claim) -> String {
     };
     tracing::info!(shard = %claim.shard(), token = %claim.token(), "shard open");
     inner.places.opened(shard.clone());
+    let relief =
+        relieve(inner.context.clone(), claim.shard(), shard.database().clone(), inner.compactors.clone());
+    let _relief = Owned::spawn(relief);
     inner.context.metrics.owned_shards.set(inner.places.open() as i64);
     let ended = tokio::select! {
         biased;

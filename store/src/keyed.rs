@@ -19,7 +19,7 @@ use wadi_model::merge::MergeEngine;
 use wadi_model::options::ChangelogImage;
 use wadi_model::row::{self, DamagedRow, RowCodec, RowUpgrade, Rows};
 use wadi_model::table::InvalidTable;
-use wadi_model::{DataType, SchemaId, Table, TableId};
+use wadi_model::{Bucket, DataType, SchemaId, Table, TableId};
 
 /// Where tables come from: the catalog, or a fixture.
 #[async_trait]
@@ -27,12 +27,19 @@ pub trait TableSource: std::fmt::Debug + Send + Sync {
     /// The table of this id with at least this schema version, also while it is being dropped. `None` if nothing of it is
     /// left, so that its rows need not be kept. An error if that cannot be known now.
     async fn table(&self, id: TableId, schema: SchemaId) -> Result<Option<Arc<Table>>, String>;
+
+    /// The table of a bucket; `None` once it or the partition was dropped, for ever. An error if that cannot be known now.
+    async fn kept(&self, bucket: &Bucket) -> Result<Option<Arc<Table>>, String>;
 }
 
 #[async_trait]
 impl TableSource for Catalog {
     async fn table(&self, id: TableId, schema: SchemaId) -> Result<Option<Arc<Table>>, String> {
         self.table_by_id(id, schema).await.map_err(|e| e.to_string())
+    }
+
+    async fn kept(&self, bucket: &Bucket) -> Result<Option<Arc<Table>>, String> {
+        Catalog::kept(self, bucket).await.map_err(|e| e.to_string())
     }
 }
 
@@ -64,6 +71,11 @@ impl KeyedTables {
             all.insert(table.id, keyed.clone());
         }
         Ok(keyed)
+    }
+
+    /// Where they come from.
+    pub fn source(&self) -> &Arc<dyn TableSource> {
+        &self.source
     }
 
     /// A table that was met in the log; see [`TableSource::table`].

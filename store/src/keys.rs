@@ -6,8 +6,11 @@
 //! | kind | key | value |
 //! | --- | --- | --- |
 //! | `a` applied | | log position, token and put id of the last applied object |
+//! | `c` contents | pack | the pack's name and footer |
 //! | `h` high watermark | table, partition, bucket | high watermark, log start, last time |
 //! | `i` index | table, partition, bucket, last offset | the chunks that end there, by object |
+//! | `k` pack | pack | what it covers, and how much of it is still pointed to |
+//! | `l` log packing | | how far the log was turned into packs, and how much was not |
 //! | `n` next ids | table, partition, bucket | the ids that the bucket has for its auto-increment column |
 //! | `o` object | log position | the object's footer |
 //! | `p` producer | table, partition, bucket, producer | its newest requests with their offsets |
@@ -20,6 +23,8 @@ pub mod applied;
 pub mod ids;
 pub mod index;
 pub mod object;
+pub mod pack;
+pub mod packing;
 pub mod producer;
 pub mod row;
 pub mod watermark;
@@ -31,6 +36,9 @@ mod kind {
     pub(super) const INDEX: u8 = b'i';
     pub(super) const IDS: u8 = b'n';
     pub(super) const OBJECT: u8 = b'o';
+    pub(super) const PACK: u8 = b'k';
+    pub(super) const PACK_CONTENTS: u8 = b'c';
+    pub(super) const PACKING: u8 = b'l';
     pub(super) const PRODUCER: u8 = b'p';
     pub(super) const ROW: u8 = b'r';
 }
@@ -43,7 +51,7 @@ pub struct DamagedEntry {
     why: String,
 }
 
-fn damaged(kind: &'static str, why: impl ToString) -> DamagedEntry {
+pub(crate) fn damaged(kind: &'static str, why: impl ToString) -> DamagedEntry {
     DamagedEntry { kind, why: why.to_string() }
 }
 
@@ -72,6 +80,31 @@ fn split_bucket<'a>(what: &'static str, kind: u8, key: &'a [u8]) -> Result<(Buck
     Ok((Bucket { table: TableId(eight(1)), partition: PartitionId(eight(9)), bucket }, rest))
 }
 
+/// The kinds whose keys begin with table, partition and bucket.
+const OF_BUCKETS: [u8; 5] = [kind::WATERMARK, kind::INDEX, kind::IDS, kind::PRODUCER, kind::ROW];
+
+/// The bucket that an entry belongs to, of whatever kind it is; `None` if it is one of the whole shard.
+pub fn bucket_of(key: &[u8]) -> Option<Bucket> {
+    let kind = *key.first()?;
+    if !OF_BUCKETS.contains(&kind) {
+        return None;
+    }
+    split_bucket("any", kind, key).ok().map(|(bucket, _)| bucket)
+}
+
+/// What the keys of all entries of a table begin with, or of one of its partitions: one prefix for each kind.
+pub fn prefixes_of(table: TableId, partition: Option<PartitionId>) -> impl Iterator<Item = Bytes> {
+    OF_BUCKETS.into_iter().map(move |kind| {
+        let mut prefix = BytesMut::with_capacity(17);
+        prefix.put_u8(kind);
+        prefix.put_u64(table.0);
+        if let Some(partition) = partition {
+            prefix.put_u64(partition.0);
+        }
+        prefix.freeze()
+    })
+}
+
 /// All keys of a kind.
 fn all_of(kind: u8) -> Bytes {
     Bytes::copy_from_slice(&[kind])
@@ -85,4 +118,42 @@ fn any_bucket() -> impl proptest::strategy::Strategy<Value = Bucket> {
         partition: PartitionId(partition),
         bucket,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use wadi_model::{LogSeq, Offset};
+
+    proptest! {
+        #[test]
+        fn every_entry_of_a_bucket_is_known_as_its_own(bucket in any_bucket(), other in any_bucket()) {
+            let keys = |b: &Bucket| [
+                watermark::key(b),
+                index::key(b, Offset(7)),
+                ids::key(b),
+                producer::key(b, "p"),
+                row::key(b, b"k"),
+            ];
+            let within = |key: &Bytes, table, partition| {
+                prefixes_of(table, partition).filter(|prefix| key.starts_with(prefix)).count()
+            };
+            for key in keys(&bucket) {
+                prop_assert_eq!(bucket_of(&key), Some(bucket));
+                prop_assert_eq!(within(&key, bucket.table, None), 1);
+                prop_assert_eq!(within(&key, bucket.table, Some(bucket.partition)), 1);
+                prop_assert_eq!(within(&key, other.table, None), usize::from(other.table == bucket.table));
+            }
+        }
+
+        #[test]
+        fn nothing_of_the_shard_is_taken_for_a_buckets(seq in any::<u64>(), rest in any::<Vec<u8>>()) {
+            prop_assert_eq!(bucket_of(&applied::key()), None);
+            prop_assert_eq!(bucket_of(&object::key(LogSeq(seq))), None);
+            // Short keys of whatever kind are nobody's.
+            prop_assert_eq!(bucket_of(&rest[..rest.len().min(20)]), None);
+        }
+    }
 }

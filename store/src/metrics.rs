@@ -5,6 +5,8 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::{Registry, Unit};
 
+use crate::database::CompactionMetrics;
+
 /// Counters of all shards of a process. Clones count together.
 #[derive(Clone, Debug)]
 pub struct StoreMetrics {
@@ -40,6 +42,8 @@ pub struct StoreMetrics {
     pub segment_disk_errors: Counter,
     /// Segments that had to be read.
     pub segment_misses: Counter,
+    /// Compactions by this gateway, where no compactor is alive.
+    pub compaction: CompactionMetrics,
 }
 
 impl StoreMetrics {
@@ -63,6 +67,7 @@ impl StoreMetrics {
             segment_disk_hits: Counter::default(),
             segment_disk_errors: Counter::default(),
             segment_misses: Counter::default(),
+            compaction: CompactionMetrics::new(registry.sub_registry_with_prefix("wadi_store")),
         };
         let store = registry.sub_registry_with_prefix("wadi_store");
         store.register("acked_rows", "Rows acked", metrics.acked_rows.clone());

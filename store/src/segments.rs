@@ -1,4 +1,4 @@
-//! Parts of log objects, cached in memory and on a local disk, and read by range.
+//! Parts of log objects and packs, cached in memory and on a local disk, and read by range.
 //!
 //! The unit is a *segment*: what a reader asks for as a whole and the footer gives a checksum of — a small chunk, or of a
 //! larger one its message head or one of its columns. So a reader of two columns reads and keeps those bytes alone,
@@ -20,8 +20,9 @@ use wadi_model::{LogSeq, ShardId};
 
 use crate::container::Damaged;
 use crate::disk_cache::DiskCache;
-use crate::log::{ReadError, object_path};
+use crate::log::ReadError;
 use crate::metrics::StoreMetrics;
+use crate::place::{ObjectId, PackId, Place};
 
 /// Segments that lie no further apart are read by one request: the bytes between cost less than a round trip.
 const MERGE_GAP: u64 = 16 << 10;
@@ -29,7 +30,7 @@ const MERGE_GAP: u64 = 16 << 10;
 /// The longest range of one request.
 const MERGE_LIMIT: u64 = 8 << 20;
 
-/// A segment of a log object.
+/// A segment of an object.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Segment {
     /// Its bytes in the object.
@@ -39,29 +40,41 @@ pub struct Segment {
 }
 
 /// What it holds, in which format, as a directory on the disk.
-const NAME: &str = "segments-1";
+const NAME: &str = "segments-2";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Key {
     shard: ShardId,
-    seq: LogSeq,
+    object: ObjectId,
     start: u64,
 }
 
 impl Code for Key {
     fn encode(&self, writer: &mut impl Write) -> foyer::Result<()> {
+        let (kind, id) = match self.object {
+            ObjectId::Log(seq) => (0u8, u128::from(seq.0)),
+            ObjectId::Pack(id) => (1, id.0),
+        };
         self.shard.0.encode(writer)?;
-        self.seq.0.encode(writer)?;
+        kind.encode(writer)?;
+        ((id >> 64) as u64).encode(writer)?;
+        (id as u64).encode(writer)?;
         self.start.encode(writer)
     }
 
     fn decode(reader: &mut impl Read) -> foyer::Result<Key> {
-        let (shard, seq) = (ShardId(u32::decode(reader)?), LogSeq(u64::decode(reader)?));
-        Ok(Key { shard, seq, start: u64::decode(reader)? })
+        let (shard, kind) = (ShardId(u32::decode(reader)?), u8::decode(reader)?);
+        let id = u128::from(u64::decode(reader)?) << 64 | u128::from(u64::decode(reader)?);
+        let object = match kind {
+            0 => ObjectId::Log(LogSeq(id as u64)),
+            1 => ObjectId::Pack(PackId(id)),
+            _ => return Err(foyer::Error::io_error(std::io::ErrorKind::InvalidData.into())),
+        };
+        Ok(Key { shard, object, start: u64::decode(reader)? })
     }
 
     fn estimated_size(&self) -> usize {
-        20
+        29
     }
 }
 
@@ -179,12 +192,11 @@ impl SegmentCache {
     pub async fn fetch(
         &self,
         objects: &Arc<dyn ObjectStore>,
-        root: &Path,
         metrics: &StoreMetrics,
-        (shard, seq): (ShardId, LogSeq),
+        place: &Place,
         wanted: &[Segment],
     ) -> Result<Vec<Bytes>, ReadError> {
-        let key = |s: &Segment| Key { shard, seq, start: s.range.start };
+        let key = |s: &Segment| Key { shard: place.shard, object: place.id, start: s.range.start };
         let mut found = Vec::with_capacity(wanted.len());
         for segment in wanted {
             found.push(self.get(&key(segment), segment.crc, metrics).await);
@@ -192,13 +204,13 @@ impl SegmentCache {
         let missing: Vec<usize> = (0..wanted.len()).filter(|i| found[*i].is_none()).collect();
         metrics.segment_hits.inc_by((wanted.len() - missing.len()) as u64);
         metrics.segment_misses.inc_by(missing.len() as u64);
-        let path = object_path(root, shard, seq);
+        let path = &place.path;
         let requests = merge(wanted, &missing);
         let mut gets = Vec::with_capacity(requests.len());
         for (range, _) in &requests {
             metrics.log_gets.inc();
             metrics.log_get_bytes.inc_by(range.end - range.start);
-            gets.push(get(objects.as_ref(), &path, range));
+            gets.push(get(objects.as_ref(), path, range));
         }
         let answers =
             try_join_all(gets).await.map_err(|source| ReadError::Store { path: path.clone(), source })?;
@@ -209,14 +221,14 @@ impl SegmentCache {
                 let to = (segment.range.end - range.start) as usize;
                 if answer.len() < to {
                     return Err(ReadError::damaged(
-                        &path,
+                        path,
                         Damaged("it is shorter than its footer says".into()),
                     ));
                 }
                 let bytes = answer.slice(from..to);
                 if crc32c::crc32c(&bytes) != segment.crc {
                     return Err(ReadError::damaged(
-                        &path,
+                        path,
                         Damaged("a segment's checksum does not match".into()),
                     ));
                 }

@@ -60,6 +60,12 @@ pub struct Settings {
     pub memtable_objects: u64,
     /// … or after this time.
     pub memtable_interval: Duration,
+    /// The log is turned into packs when so many stored bytes of it are not …
+    pub pack_bytes: u64,
+    /// … or so many objects …
+    pub pack_objects: usize,
+    /// … or when the oldest of them is so old. A compactor holds a round in memory, so `pack_bytes` bounds that.
+    pub pack_interval: Duration,
     /// Time to live of the gateway's session, and so the longest time that a dead owner holds its shards.
     pub lease_ttl: Duration,
     /// Producers are forgotten after this silence.
@@ -92,6 +98,9 @@ impl Default for Settings {
             memtable_bytes: 512 * MIB,
             memtable_objects: 512,
             memtable_interval: Duration::from_secs(60),
+            pack_bytes: 128 << 20,
+            pack_objects: 2048,
+            pack_interval: Duration::from_secs(600),
             lease_ttl: Duration::from_secs(10),
             producer_ttl: Duration::from_secs(7 * 24 * 3600),
             key_ttl: Duration::from_secs(24 * 3600),

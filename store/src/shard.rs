@@ -6,15 +6,18 @@
 //! * [`producers`] remembers requests, so that a retry finds its first try (L3);
 //! * [`ids`] are those that buckets have for auto-increment columns;
 //! * [`group`] gathers confirmed changes and brings them to SlateDB, one write for many objects;
+//! * [`packs`] are what the log becomes: planned and committed, trimmed and deleted, all by commands in the log;
 //! * [`view`] is what readers see: only durable rows ever enter it (L4); [`read`] serves log reads from it;
 //! * [`merging`] turns rows of primary-key tables into changes of what [`rows`] holds; [`lookup`] answers by key;
 //! * [`takeover`] opens a shard after its claim, fencing all earlier owners (F1, L1), and [`replay`] brings its database up to date.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use parking_lot::{Mutex as SyncMutex, RwLock};
 use slatedb::Db;
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{Mutex, mpsc, oneshot, watch};
 use wadi_model::row as model_row;
 use wadi_model::{Bucket, LogSeq, Offset, Token};
 
@@ -22,11 +25,13 @@ use crate::claim::Claim;
 use crate::context::Context;
 use actor::Command;
 use encode::Payload;
+use packs::{Looked, PackState};
 use rows::{Keep, Rows};
 use view::View;
 
 pub use lookup::{LookupError, RowPage, RowScan};
 pub use merging::Keyed;
+pub use packs::{Deletable, Inputs, PackError, Round};
 pub use part::{AppendError, Appended, Part, Stamp, raw_bytes};
 pub use read::{LogAnswer, LogRead, LogReadError, Piece};
 pub use snapshot::RowSnapshot;
@@ -42,6 +47,7 @@ mod ids;
 mod lookup;
 mod merging;
 mod open;
+mod packs;
 mod part;
 pub mod producers;
 mod read;
@@ -53,6 +59,13 @@ mod targets;
 #[cfg(test)]
 mod tests;
 mod view;
+
+/// How chunks are made and read, for those who make packs of them.
+pub(crate) mod chunks {
+    pub(crate) use super::encode::{EncodedChunk, encode_together};
+    pub(crate) use super::merging::stored_schema;
+    pub(crate) use super::read::{MAX_RAW, plain};
+}
 
 /// Commands that may wait for the actor. Parts hold their share of the memory budget while they wait.
 const COMMANDS: usize = 1024;
@@ -80,10 +93,28 @@ struct Shared {
     db: Db,
     view: View,
     rows: Arc<Rows>,
+    packs: RwLock<PackState>,
+    /// Held by whoever changes where rows are found, from its look at the index until its command is applied.
+    rewriting: Arc<Mutex<()>>,
+    /// What trimming has found in each bucket when it looked last.
+    looked: SyncMutex<BTreeMap<Bucket, Looked>>,
+    /// Log objects up to here are deleted, and reported to be.
+    deleted: SyncMutex<LogSeq>,
+    /// How far the database is.
+    progress: watch::Sender<Progress>,
     /// The newest confirmed log position; readers at the tail wait for it to move.
     confirmed: watch::Sender<LogSeq>,
     /// Set once, when the actor ends.
     ended: watch::Sender<Option<Ended>>,
+}
+
+/// How far a shard's database is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Progress {
+    /// It has everything up to here …
+    applied: LogSeq,
+    /// … and for good up to here.
+    flushed: LogSeq,
 }
 
 impl std::fmt::Debug for Shared {
@@ -101,6 +132,11 @@ impl Shard {
     /// The fencing token.
     pub fn token(&self) -> Token {
         self.shared.claim.token()
+    }
+
+    /// Its database.
+    pub(crate) fn database(&self) -> &Db {
+        &self.shared.db
     }
 
     /// Appends a part and waits until it is durable and readable.

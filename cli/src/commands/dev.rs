@@ -24,5 +24,8 @@ pub(super) async fn start(kind: ServerKind, args: ConfigArgs) -> Result<(), Fail
         return output::line(config.to_toml()?.trim_end());
     }
     logging::start(&config)?;
-    server::serve(config).await
+    match kind {
+        ServerKind::Dev | ServerKind::Gateway => server::serve(config).await,
+        ServerKind::Compactor => server::compact_alone(config).await,
+    }
 }

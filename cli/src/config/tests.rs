@@ -103,3 +103,15 @@ fn fields_are_checked_against_each_other() {
     let open = load(ServerKind::Dev, None, &["--listen", "0.0.0.0:8080", "--insecure"]);
     assert!(open.is_ok());
 }
+
+#[test]
+fn a_compactor_needs_the_etcd_of_its_gateways() {
+    let flags = ["--object-store", "s3://b/p"];
+    assert!(error(ServerKind::Compactor, None, &flags).contains("embedded metadata"));
+    let etcd = [&flags[..], &["--meta", "etcd", "--etcd-endpoints", "http://e:2379"]].concat();
+    let config = load(ServerKind::Compactor, None, &etcd).unwrap();
+    assert_eq!(config.listen.port(), 8081);
+    let error =
+        error(ServerKind::Compactor, None, &[&etcd[..], &["--compact-check-interval", "0s"]].concat());
+    assert!(error.contains("compact_check_interval is 0s"), "{error}");
+}

@@ -115,6 +115,13 @@ impl ServerConfig {
         if !(Duration::from_secs(1)..=Duration::from_secs(24 * 3600)).contains(&interval) {
             return outside("auto_partition_check_interval", time(interval), "1s", "1day");
         }
+        let looks = self.compact_check_interval;
+        if !(Duration::from_secs(1)..=Duration::from_secs(600)).contains(&looks) {
+            return outside("compact_check_interval", time(looks), "1s", "10m");
+        }
+        if self.drop_delay > Duration::from_secs(7 * 24 * 3600) {
+            return outside("drop_delay", time(self.drop_delay), "0s", "7days");
+        }
         if self.cache_dir.is_some() && self.cache_disk_bytes < LEAST_DISK {
             let size = self.cache_disk_bytes.to_string();
             return outside("cache_disk_bytes", size, "256MiB", "what is free on the disk");

@@ -107,6 +107,11 @@ impl Setup {
         Setup::of("gateway").args(&flags.split(' ').collect::<Vec<_>>())
     }
 
+    /// `wadi compactor` with these flags.
+    pub(crate) fn compactor(flags: &str) -> Setup {
+        Setup::of("compactor").args(&flags.split(' ').collect::<Vec<_>>())
+    }
+
     pub(crate) fn args(mut self, more: &[&str]) -> Setup {
         self.args.extend(more.iter().map(|arg| (*arg).to_owned()));
         self

@@ -12,6 +12,7 @@ mod bad_input;
 mod bad_requests;
 mod binary;
 mod brownout;
+mod compactor;
 mod debezium;
 mod evolve;
 mod examples;

@@ -23,7 +23,7 @@ use crate::{Compare, KeyValue, Txn};
 mod tests;
 
 pub(super) const PARTITIONS: &str = "catalog/partitions/";
-const DROPPED: &str = "catalog/dropped-partitions/";
+pub(super) const DROPPED: &str = "catalog/dropped-partitions/";
 const COUNTS: &str = "partitions/";
 
 /// Partitions that are made in one transaction.

@@ -19,6 +19,8 @@ async fn one_has_it_and_another_follows() {
     assert!(matches!(under(fence).await, TxnOutcome::Refused(_)), "the first can change nothing any more");
     assert!(matches!(under(second.fence()).await, TxnOutcome::Committed(_)));
     assert!(matches!(under(other.fence()).await, TxnOutcome::Refused(_)));
+    assert!(Duty::try_take(&meta, b.as_ref(), "x", "c").await.unwrap().is_none(), "it is taken");
     second.give_back().await.unwrap();
     assert!(meta.get("duties/x").await.unwrap().is_none());
+    assert!(Duty::try_take(&meta, b.as_ref(), "x", "c").await.unwrap().is_some());
 }

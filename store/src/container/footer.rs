@@ -189,6 +189,11 @@ impl Chunk {
         Bucket { table: TableId(self.table), partition: PartitionId(self.partition), bucket: self.bucket }
     }
 
+    /// Whether it is about the shard, not about a bucket. Ids of tables begin with 1.
+    pub fn is_of_shard(&self) -> bool {
+        self.table == 0
+    }
+
     /// The schema version of its rows.
     pub fn schema(&self) -> SchemaId {
         SchemaId(self.schema_id as u16)
@@ -300,7 +305,7 @@ impl Footer {
 /// Where each bucket stands after an object with these chunks; those of one bucket stand side by side.
 pub(super) fn high_watermarks(chunks: &[Chunk]) -> Vec<HighWatermark> {
     let mut marks: Vec<HighWatermark> = Vec::new();
-    for chunk in chunks {
+    for chunk in chunks.iter().filter(|chunk| !chunk.is_of_shard()) {
         let offset = chunk.end().0;
         match marks.last_mut() {
             Some(mark) if mark.bucket_id() == chunk.bucket_id() => mark.offset = offset,

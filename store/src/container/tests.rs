@@ -206,7 +206,7 @@ proptest! {
 #[test]
 fn commands_are_chunks_without_rows() {
     let ranges = vec![IdRange { next: 7, end: 300 }, IdRange { next: 900, end: 1000 }];
-    let command = Command { ids: Some(IdRanges { ranges }) };
+    let command = Command { ids: Some(IdRanges { ranges }), ..Command::default() };
     let message = object();
     let rows = message.footer.chunks.iter().cloned().zip(message.chunks);
     let chunks: Vec<_> = std::iter::once(command.chunk(&message.footer.chunks[0])).chain(rows).collect();

@@ -1,12 +1,14 @@
-//! Where a bucket's rows lie: one entry for each bucket and group of log objects, found by its last offset.
+//! Where a bucket's rows lie: one entry for each bucket and group of log objects, or pack, found by its last offset.
 
 use bytes::{BufMut, Bytes};
 use prost::Message;
 use wadi_model::{Bucket, LogSeq, Offset};
 
 use super::{DamagedEntry, bucket_key, damaged, kind, split_bucket};
+use crate::container::Chunk;
+use crate::place::{ObjectId, PackId};
 
-/// The chunks of one bucket in one group of log objects, by offset.
+/// The chunks of one bucket in one group of log objects, or in one pack, by offset.
 #[derive(Clone, PartialEq, Message)]
 pub struct IndexEntry {
     /// Side by side, without gap.
@@ -17,7 +19,7 @@ pub struct IndexEntry {
 /// A chunk's place.
 #[derive(Clone, Copy, PartialEq, Eq, Message)]
 pub struct IndexedChunk {
-    /// The log object.
+    /// The log object; 0 if it is a pack.
     #[prost(uint64, tag = "1")]
     pub seq: u64,
     /// Its position in the object's footer.
@@ -32,12 +34,38 @@ pub struct IndexedChunk {
     /// The `_timestamp` of its last row.
     #[prost(int64, tag = "5")]
     pub time: i64,
+    /// The upper half of the pack's id; 0 for log objects.
+    #[prost(fixed64, tag = "6")]
+    pub pack_high: u64,
+    /// The lower half.
+    #[prost(fixed64, tag = "7")]
+    pub pack_low: u64,
 }
 
 impl IndexedChunk {
-    /// The log object.
-    pub fn log_seq(&self) -> LogSeq {
-        LogSeq(self.seq)
+    /// Chunk `position` of an object.
+    pub fn new(object: ObjectId, position: usize, chunk: &Chunk) -> IndexedChunk {
+        let (seq, pack) = match object {
+            ObjectId::Log(seq) => (seq.0, 0),
+            ObjectId::Pack(id) => (0, id.0),
+        };
+        IndexedChunk {
+            seq,
+            position: position as u32,
+            base_offset: chunk.base_offset,
+            rows: chunk.rows,
+            time: chunk.runs.last().map_or(0, |run| run.time),
+            pack_high: (pack >> 64) as u64,
+            pack_low: pack as u64,
+        }
+    }
+
+    /// The object that it lies in.
+    pub fn object(&self) -> ObjectId {
+        match u128::from(self.pack_high) << 64 | u128::from(self.pack_low) {
+            0 => ObjectId::Log(LogSeq(self.seq)),
+            pack => ObjectId::Pack(PackId(pack)),
+        }
     }
 
     /// The offset behind the last row.
@@ -76,7 +104,7 @@ mod tests {
     proptest! {
         #[test]
         fn entries_read_back(bucket in any_bucket(), last in any::<u64>(), seq in any::<u64>(), rows in any::<u32>()) {
-            let chunk = IndexedChunk { seq, position: 3, base_offset: last / 2, rows, time: -1 };
+            let chunk = IndexedChunk { seq, position: 3, base_offset: last / 2, rows, time: -1, ..IndexedChunk::default() };
             let entry = IndexEntry { chunks: vec![chunk] };
             let read = decode(&key(&bucket, Offset(last)), &entry.encode_to_vec()).unwrap();
             prop_assert_eq!(read, (bucket, Offset(last), entry));

@@ -14,6 +14,13 @@ pub fn key(seq: LogSeq) -> Bytes {
     key.freeze()
 }
 
+/// Reads the log position.
+pub fn seq(key: &[u8]) -> Result<LogSeq, DamagedEntry> {
+    let seq = key.get(1..).and_then(|seq| seq.try_into().ok());
+    let seq = seq.ok_or_else(|| damaged("object", "its key has no log position"))?;
+    Ok(LogSeq(u64::from_be_bytes(seq)))
+}
+
 /// Reads the footer.
 pub fn decode(value: &[u8]) -> Result<Footer, DamagedEntry> {
     Footer::decode(value).map_err(|e| damaged("object", e))

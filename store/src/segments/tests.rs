@@ -3,7 +3,9 @@ use std::path::PathBuf;
 
 use object_store::ObjectStoreExt;
 use object_store::memory::InMemory;
+use object_store::path::Path;
 use prometheus_client::registry::Registry;
+use wadi_model::LogSeq;
 
 use super::*;
 
@@ -32,14 +34,17 @@ struct World {
     dir: tempfile::TempDir,
 }
 
-const OBJECT: (ShardId, LogSeq) = (ShardId(1), LogSeq(2));
 const MIB: usize = 1 << 20;
+
+fn place() -> Place {
+    Place::log(&Path::default(), ShardId(1), LogSeq(2))
+}
 
 impl World {
     async fn new() -> World {
         let objects: Arc<dyn ObjectStore> = Arc::new(InMemory::new());
         let body: Bytes = (0..4 * MIB).map(|i| (i * i / 7) as u8).collect();
-        objects.put(&object_path(&Path::default(), OBJECT.0, OBJECT.1), body.into()).await.unwrap();
+        objects.put(&place().path, body.into()).await.unwrap();
         let metrics = StoreMetrics::new(&mut Registry::default());
         World { objects, metrics, dir: tempfile::tempdir().unwrap() }
     }
@@ -61,8 +66,7 @@ impl World {
     async fn misses(&self, cache: &SegmentCache) -> u64 {
         let before = self.metrics.segment_misses.get();
         let segments = self.segments();
-        let read =
-            cache.fetch(&self.objects, &Path::default(), &self.metrics, OBJECT, &segments).await.unwrap();
+        let read = cache.fetch(&self.objects, &self.metrics, &place(), &segments).await.unwrap();
         for (segment, bytes) in segments.iter().zip(read) {
             assert_eq!(crc32c::crc32c(&bytes), segment.crc);
         }

@@ -25,11 +25,12 @@ use super::flush::{FlushResult, Flushed, flush};
 use super::group::{Group, requests_in};
 use super::ids::Ids;
 use super::merging::{Merged, Pending, merge};
-use super::open::{OpenObjects, Reply, Slot};
+use super::open::{OpenObject, OpenObjects, Order, Reply, Slot};
+use super::packs::obey;
 use super::part::{AppendError, Appended};
 use super::producers::{Lifetimes, ProducerKey, Producers, Verdict};
-use super::{COMMANDS, Ended, Shard, Shared};
-use crate::container::{Header, Kind};
+use super::{COMMANDS, Ended, Progress, Shard, Shared};
+use crate::container::{BucketRewrite, Footer, Header, Kind};
 use crate::context::Share;
 use crate::database;
 use crate::keys::ids::IdRanges;
@@ -48,6 +49,8 @@ const CLOSING: Duration = Duration::from_secs(5);
 pub(super) enum Command {
     /// A part wants to be appended.
     Append { part: Box<Prepared>, share: Share, reply: Reply },
+    /// The shard's state is to be changed.
+    Order(Order),
     /// A flush has ended.
     Flushed(Box<Flushed>),
     /// A producer was loaded, or could not be.
@@ -171,6 +174,10 @@ impl Actor {
     fn step(&mut self, command: Command) -> Result<(), String> {
         match command {
             Command::Append { part, share, reply } => self.append(*part, share, reply),
+            Command::Order(order) if self.releasing => {
+                drop(order.reply.send(Err(AppendError::NotOwned)));
+            }
+            Command::Order(order) => self.open.order(order),
             Command::Flushed(flushed) => return self.flushed(*flushed),
             Command::Loaded { key, entry } => self.loaded(key, entry),
             Command::Ids { bucket, range } => self.ids_taken(bucket, range),
@@ -179,6 +186,7 @@ impl Actor {
                 self.applied = written?;
                 self.shared.view.applied(self.applied);
                 self.shared.rows.applied(self.applied);
+                self.note_progress();
                 self.producers.trim(self.applied);
                 self.memtable.wrote(self.group_bytes);
                 self.unflushed_since.get_or_insert_with(Instant::now);
@@ -186,6 +194,8 @@ impl Actor {
             Command::MemtableFlushed(flushed) => {
                 self.memtable_in_flight = false;
                 self.flushed = flushed?;
+                self.shared.packs.write().flushed(self.flushed);
+                self.note_progress();
                 self.memtable.flushed();
                 self.unflushed_since = (self.applied > self.flushed).then(Instant::now);
             }
@@ -323,30 +333,40 @@ impl Actor {
 
     fn flushed(&mut self, flushed: Flushed) -> Result<(), String> {
         self.put_in_flight = false;
-        let Flushed { mut slots, result, put_began, put } = flushed;
+        let Flushed { mut slots, orders, result, put_began, put } = flushed;
         match result {
             FlushResult::Durable { object, live } => {
                 if !live || !self.shared.claim.is_live() {
-                    refuse(slots, &AppendError::OutcomeUnknown);
+                    refuse(slots, orders, &AppendError::OutcomeUnknown);
                     return Err("the lease ran out before the ack".into());
                 }
-                self.confirm(*object, &mut slots);
+                let seq = object.header.seq;
+                self.confirm(*object, &mut slots, &orders)?;
                 self.ack(slots, put_began, put);
+                for Order { reply, share, .. } in orders {
+                    drop(share);
+                    drop(reply.send(Ok(seq)));
+                }
                 Ok(())
             }
             FlushResult::NotSent(error) => {
-                refuse(slots, &error);
+                refuse(slots, orders, &error);
                 Err(format!("an object could not be made: {error}"))
             }
             FlushResult::InDoubt(why) => {
-                refuse(slots, &AppendError::OutcomeUnknown);
+                refuse(slots, orders, &AppendError::OutcomeUnknown);
                 Err(why)
             }
         }
     }
 
     /// Makes a durable object part of the shard.
-    fn confirm(&mut self, object: crate::container::SealedObject, slots: &mut [Slot]) {
+    fn confirm(
+        &mut self,
+        object: crate::container::SealedObject,
+        slots: &mut [Slot],
+        orders: &[Order],
+    ) -> Result<(), String> {
         let header = object.header;
         let chunk_count = object.footer.chunks.len().max(1);
         let mean = object.len() / chunk_count;
@@ -375,8 +395,37 @@ impl Actor {
                 self.take_waited_for(slot.part.bucket);
             }
         }
+        self.obey(&header, &footer, orders)?;
         self.next_seq = header.seq.next();
         self.shared.confirmed.send_replace(header.seq);
+        Ok(())
+    }
+
+    /// Applies the shard's commands that an object brings, and counts the object.
+    fn obey(&mut self, header: &Header, footer: &Footer, orders: &[Order]) -> Result<(), String> {
+        let mut packs = self.shared.packs.write();
+        packs.add(header, footer);
+        for Order { command, .. } in orders {
+            let view = &self.shared.view;
+            let marks = |change: &BucketRewrite| {
+                let bucket = change.bucket_id();
+                if change.gone {
+                    // Its offsets go on: writes to it may be on their way.
+                    view.forget(&bucket);
+                    return None;
+                }
+                view.trim_log(&bucket, Offset(change.log_start?));
+                Some(view.watermark(&bucket))
+            };
+            obey(&mut packs, &mut self.group, header.seq, command, marks).map_err(|e| e.to_string())?;
+        }
+        self.group.add_entries([packs.packing_entry()].map(|(key, value)| (key, Some(value))));
+        Ok(())
+    }
+
+    /// Tells those who plan how far the database is.
+    fn note_progress(&self) {
+        self.shared.progress.send_replace(Progress { applied: self.applied, flushed: self.flushed });
     }
 
     fn ack(&self, slots: Vec<Slot>, put_began: Instant, put: Duration) {
@@ -473,7 +522,9 @@ impl Actor {
             self.shared.context.metrics.poisoned.inc();
             tracing::warn!(shard = %self.shared.claim.shard(), token = %self.shared.claim.token(), why, "shard given up");
         }
-        refuse(self.open.take_all(), &AppendError::NotOwned);
+        for OpenObject { slots, orders, .. } in self.open.take_all() {
+            refuse(slots, orders, &AppendError::NotOwned);
+        }
         for parked in self.producers.take_waiting().chain(self.ids.take_waiting()) {
             drop(parked.reply.send(Err(AppendError::NotOwned)));
         }
@@ -483,7 +534,10 @@ impl Actor {
             while let Some(command) = inbox.recv().await {
                 match command {
                     Command::Append { reply, .. } => drop(reply.send(Err(AppendError::NotOwned))),
-                    Command::Flushed(flushed) => refuse(flushed.slots, &AppendError::OutcomeUnknown),
+                    Command::Order(order) => refuse([], [order], &AppendError::NotOwned),
+                    Command::Flushed(flushed) => {
+                        refuse(flushed.slots, flushed.orders, &AppendError::OutcomeUnknown)
+                    }
                     _ => {}
                 }
             }
@@ -505,9 +559,16 @@ impl Actor {
     }
 }
 
-fn refuse(slots: impl IntoIterator<Item = Slot>, error: &AppendError) {
+fn refuse(
+    slots: impl IntoIterator<Item = Slot>,
+    orders: impl IntoIterator<Item = Order>,
+    error: &AppendError,
+) {
     for slot in slots {
         drop(slot.reply.send(Err(error.clone())));
+    }
+    for order in orders {
+        drop(order.reply.send(Err(error.clone())));
     }
 }
 

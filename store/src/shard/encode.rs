@@ -40,7 +40,7 @@ pub(super) enum Payload {
 
 /// An encoded chunk.
 #[derive(Clone, Debug)]
-pub(super) struct EncodedChunk {
+pub(crate) struct EncodedChunk {
     /// The message, or the frame that holds it.
     pub message: Bytes,
     pub metadata_len: u32,
@@ -139,7 +139,7 @@ fn encode_small(rows: &RecordBatch, compression: Compression) -> Result<Option<E
 }
 
 /// Encodes several batches of one schema as one chunk.
-pub(super) fn encode_together(
+pub(crate) fn encode_together(
     batches: &[RecordBatch],
     compression: LogCompression,
 ) -> Result<EncodedChunk, AppendError> {

@@ -13,7 +13,7 @@ use wadi_model::options::LogCompression;
 
 use super::Shared;
 use super::encode::{EncodedChunk, Payload, Prepared, encode_together};
-use super::open::{OpenObject, Slot};
+use super::open::{OpenObject, Order, Slot};
 use super::part::AppendError;
 use crate::container::{Chunk, ChunkKind, Command, Header, Producer, Run, SealedObject, seal};
 use crate::log::{PutOutcome, create, object_path};
@@ -25,6 +25,7 @@ const SHARED_CHUNK_BYTES: usize = 4 << 20;
 #[derive(Debug)]
 pub(super) struct Flushed {
     pub slots: Vec<Slot>,
+    pub orders: Vec<Order>,
     pub result: FlushResult,
     /// When the PUT began, and how long it took.
     pub put_began: Instant,
@@ -49,20 +50,24 @@ pub(super) enum FlushResult {
 
 /// Makes and writes one object.
 pub(super) async fn flush(shared: &Shared, header: Header, open: OpenObject) -> Flushed {
-    let OpenObject { mut slots, .. } = open;
+    let OpenObject { mut slots, orders, .. } = open;
     // Chunks of a bucket stand side by side; the sort is stable, so offsets stay in order.
     slots.sort_by_key(|slot| slot.part.bucket);
     let commands = commands(&slots);
+    let of_shard: Vec<_> = orders.iter().map(|order| order.command.chunk_of_shard()).collect();
     let pieces: Vec<Piece> = slots.iter_mut().map(Piece::take).collect();
     let context = &shared.context;
-    let work = move || Ok(seal(header, with_commands(chunks(pieces, header.time)?, commands)));
+    let work = move || {
+        let rows = with_commands(chunks(pieces, header.time)?, commands);
+        Ok(seal(header, of_shard.into_iter().chain(rows).collect()))
+    };
     let sealed = context.cpu.run(work).await;
     let put_began = Instant::now();
     let object = match sealed.unwrap_or_else(|| Err(AppendError::Internal("encoding panicked".into()))) {
         Ok(object) => object,
         Err(error) => {
             let put = Duration::ZERO;
-            return Flushed { slots, result: FlushResult::NotSent(error), put_began, put };
+            return Flushed { slots, orders, result: FlushResult::NotSent(error), put_began, put };
         }
     };
     let path = object_path(&context.root, shared.claim.shard(), header.seq);
@@ -82,13 +87,13 @@ pub(super) async fn flush(shared: &Shared, header: Header, open: OpenObject) -> 
         )),
         PutOutcome::Unknown(why) => FlushResult::InDoubt(format!("the outcome of a PUT is unknown: {why}")),
     };
-    Flushed { slots, result, put_began, put }
+    Flushed { slots, orders, result, put_began, put }
 }
 
 /// What the buckets of an object have to say beside their rows: the last word of each.
 fn commands(slots: &[Slot]) -> BTreeMap<Bucket, Command> {
     let said = slots.iter().filter_map(|slot| Some((slot.part.bucket, slot.ids.clone()?)));
-    said.map(|(bucket, ids)| (bucket, Command { ids: Some(ids) })).collect()
+    said.map(|(bucket, ids)| (bucket, Command { ids: Some(ids), ..Command::default() })).collect()
 }
 
 /// Puts each command before the rows of its bucket.

@@ -12,9 +12,9 @@ use slatedb::config::{PutOptions, Ttl};
 use tokio::time::Instant;
 use wadi_model::{Bucket, LogSeq, Offset};
 
+use super::packs::Entries;
 use super::producers::{Lifetimes, ProducerKey};
 use super::rows::Row;
-use super::view::indexed;
 use crate::container::{Footer, Header};
 use crate::keys::applied::{self, Applied};
 use crate::keys::ids::{self, IdRanges};
@@ -22,6 +22,7 @@ use crate::keys::index::{self, IndexEntry, IndexedChunk};
 use crate::keys::producer::{self, ProducerEntry};
 use crate::keys::watermark::{self, Watermark};
 use crate::keys::{object, producer::SeenRequest};
+use crate::place::ObjectId;
 
 /// Changes of consecutive log objects.
 #[derive(Debug)]
@@ -35,6 +36,8 @@ pub(super) struct Group {
     watermarks: BTreeMap<Bucket, Watermark>,
     rows: HashMap<Bytes, Row>,
     ids: BTreeMap<Bucket, IdRanges>,
+    /// What commands say, and the state that every write carries.
+    entries: Entries,
 }
 
 impl Group {
@@ -50,6 +53,7 @@ impl Group {
             watermarks: BTreeMap::new(),
             rows: HashMap::new(),
             ids: BTreeMap::new(),
+            entries: Entries::new(),
         }
     }
 
@@ -76,7 +80,8 @@ impl Group {
                 continue;
             }
             self.bytes += 32;
-            self.index.entry(chunk.bucket_id()).or_default().push(indexed(header.seq, position, chunk));
+            let indexed = IndexedChunk::new(ObjectId::Log(header.seq), position, chunk);
+            self.index.entry(chunk.bucket_id()).or_default().push(indexed);
         }
         for mark in &footer.high_watermarks {
             let bucket = mark.bucket_id();
@@ -102,6 +107,27 @@ impl Group {
     pub(super) fn add_ids(&mut self, bucket: Bucket, left: IdRanges) {
         self.bytes += 32;
         self.ids.insert(bucket, left);
+    }
+
+    /// Adds entries, of which the last one of a key counts.
+    pub(super) fn add_entries(&mut self, entries: impl IntoIterator<Item = (Bytes, Option<Bytes>)>) {
+        for (key, value) in entries {
+            self.bytes += key.len() + value.as_ref().map_or(0, Bytes::len);
+            self.entries.insert(key, value);
+        }
+    }
+
+    /// Adds where a bucket's log begins now.
+    pub(super) fn add_start(&mut self, bucket: Bucket, mark: Watermark) {
+        self.watermarks.insert(bucket, mark);
+    }
+
+    /// Removes a bucket of which nothing is kept.
+    pub(super) fn forget(&mut self, bucket: &Bucket) {
+        self.watermarks.remove(bucket);
+        self.entries.insert(watermark::key(bucket), None);
+        self.ids.remove(bucket);
+        self.entries.insert(ids::key(bucket), None);
     }
 
     /// Whether nothing was added.
@@ -155,6 +181,12 @@ impl Group {
         for ((bucket, name), entry) in producers {
             let ttl = Ttl::ExpireAtMillis(lifetimes.end(&entry));
             write.put_with_options(producer::key(&bucket, &name), entry.encode_to_vec(), &PutOptions { ttl });
+        }
+        for (key, value) in self.entries {
+            match value {
+                Some(value) => write.put_bytes(key, value),
+                None => write.delete(key),
+            }
         }
         write.put(applied::key(), last.encode_to_vec());
         Some((write, LogSeq(last.seq)))

@@ -166,7 +166,7 @@ impl Changes {
 }
 
 /// The columns of a changelog chunk.
-pub(super) fn stored_schema(rows: &ArrowSchema) -> ArrowSchema {
+pub(crate) fn stored_schema(rows: &ArrowSchema) -> ArrowSchema {
     let change = Arc::new(Field::new(system::CHANGE_TYPE, ArrowType::UInt8, false));
     ArrowSchema::new(std::iter::once(change).chain(rows.fields().iter().cloned()).collect::<Vec<_>>())
 }

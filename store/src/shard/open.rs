@@ -5,11 +5,12 @@ use std::collections::VecDeque;
 use bytes::Bytes;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
-use wadi_model::Offset;
+use wadi_model::{LogSeq, Offset};
 
 use super::encode::Prepared;
 use super::part::{AppendError, Appended};
 use super::rows::Row;
+use crate::container::Command;
 use crate::context::Share;
 use crate::keys::ids::IdRanges;
 
@@ -35,10 +36,21 @@ pub(super) struct Slot {
     pub ids: Option<IdRanges>,
 }
 
-/// The parts of one future object.
+/// A command for the shard that waits for its object.
+#[derive(Debug)]
+pub(super) struct Order {
+    pub command: Box<Command>,
+    /// Told where the command stands.
+    pub reply: oneshot::Sender<Result<LogSeq, AppendError>>,
+    /// Held until the answer is given.
+    pub share: Share,
+}
+
+/// The parts and commands of one future object.
 #[derive(Debug, Default)]
 pub(super) struct OpenObject {
     pub slots: Vec<Slot>,
+    pub orders: Vec<Order>,
     pub raw_bytes: usize,
 }
 
@@ -55,7 +67,15 @@ impl OpenObjects {
                 open.raw_bytes += bytes;
                 open.slots.push(slot);
             }
-            _ => self.0.push_back(OpenObject { raw_bytes: bytes, slots: vec![slot] }),
+            _ => self.0.push_back(OpenObject { raw_bytes: bytes, slots: vec![slot], orders: Vec::new() }),
+        }
+    }
+
+    /// Adds a command to the last object.
+    pub(super) fn order(&mut self, order: Order) {
+        match self.0.back_mut() {
+            Some(open) => open.orders.push(order),
+            None => self.0.push_back(OpenObject { orders: vec![order], ..OpenObject::default() }),
         }
     }
 
@@ -64,9 +84,9 @@ impl OpenObjects {
         self.0.pop_front()
     }
 
-    /// All slots, when nothing will be flushed any more.
-    pub(super) fn take_all(&mut self) -> impl Iterator<Item = Slot> + '_ {
-        self.0.drain(..).flat_map(|open| open.slots)
+    /// All of them, when nothing will be flushed any more.
+    pub(super) fn take_all(&mut self) -> impl Iterator<Item = OpenObject> + '_ {
+        self.0.drain(..)
     }
 
     /// Whether nothing waits.

@@ -21,6 +21,7 @@ use crate::keys::index::{self, IndexedChunk};
 use chunk::{ChunkPlan, Fetched, Got, Wanted};
 use footers::Footers;
 
+pub(crate) use chunk::{MAX_RAW, plain};
 pub(super) use chunk::{whole_chunk, whole_command};
 
 mod chunk;
@@ -32,6 +33,9 @@ const PARALLEL: usize = 4;
 
 /// Most chunks that go to the CPU pool together.
 const AT_ONCE: usize = 8;
+
+/// How often rows are looked for that move while they are read.
+const TRIES: usize = 3;
 
 /// How long a read waits for its share of the budget. Who holds it may be slow for ever.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -119,6 +123,9 @@ pub enum LogReadError {
     /// The shard is not open here any more.
     #[error("the shard of this bucket is not open here now")]
     NotOwned,
+    /// An object that the index named is not there any more; whoever asks again finds the rows where they lie now.
+    #[error("{0} was replaced while it was read; read again")]
+    Moved(String),
     /// Other answers hold the memory for reads.
     #[error("too much is being read; ask again in a moment")]
     Overloaded,
@@ -134,7 +141,9 @@ impl Fault for LogReadError {
     fn kind(&self) -> ErrorKind {
         match self {
             LogReadError::OutOfRange { .. } => ErrorKind::Gone,
-            LogReadError::NotOwned | LogReadError::Unavailable(_) => ErrorKind::Unavailable,
+            LogReadError::NotOwned | LogReadError::Moved(_) | LogReadError::Unavailable(_) => {
+                ErrorKind::Unavailable
+            }
             LogReadError::Overloaded => ErrorKind::Overloaded,
             LogReadError::Internal(_) => ErrorKind::Internal,
         }
@@ -144,6 +153,7 @@ impl Fault for LogReadError {
         match self {
             LogReadError::OutOfRange { .. } => "offset_out_of_range",
             LogReadError::NotOwned => "shard_not_open",
+            LogReadError::Moved(_) => "rows_moved",
             LogReadError::Unavailable(_) => "store_unavailable",
             LogReadError::Overloaded => "overloaded",
             LogReadError::Internal(_) => "internal",
@@ -158,6 +168,9 @@ fn internal(error: impl ToString) -> LogReadError {
 impl From<crate::log::ReadError> for LogReadError {
     fn from(error: crate::log::ReadError) -> LogReadError {
         match error {
+            crate::log::ReadError::Store { ref path, source: object_store::Error::NotFound { .. } } => {
+                LogReadError::Moved(path.to_string())
+            }
             crate::log::ReadError::Store { .. } => LogReadError::Unavailable(error.to_string()),
             crate::log::ReadError::Damaged { .. } => internal(error),
         }
@@ -176,6 +189,17 @@ impl From<slatedb::Error> for LogReadError {
 
 /// Reads a log.
 pub(super) async fn read(shared: &Shared, request: &LogRead<'_>) -> Result<LogAnswer, LogReadError> {
+    for _ in 1..TRIES {
+        match read_once(shared, request).await {
+            // Packed, merged or deleted meanwhile: the index says where the rows are now.
+            Err(LogReadError::Moved(what)) => tracing::debug!(what, "rows were moved while they were read"),
+            answer => return answer,
+        }
+    }
+    read_once(shared, request).await
+}
+
+async fn read_once(shared: &Shared, request: &LogRead<'_>) -> Result<LogAnswer, LogReadError> {
     let located = locate(shared, &request.bucket, request.offset).await?;
     let bounds = located.bounds;
     if request.offset < bounds.log_start || request.offset > bounds.high_watermark {
@@ -260,7 +284,9 @@ async fn locate(shared: &Shared, bucket: &Bucket, offset: Offset) -> Result<Loca
             return Ok(LocatedChunks { bounds, chunks });
         }
     }
-    chunks.extend(located.recent);
+    // The view has chunks as they were flushed; a pack may hold the first of them already.
+    let known = chunks.last().map_or(located.from, IndexedChunk::end);
+    chunks.extend(located.recent.into_iter().filter(|c| c.base_offset >= known.0));
     Ok(LocatedChunks { bounds, chunks })
 }
 
@@ -286,9 +312,10 @@ async fn plan(
             end = indexed.end().min(request.until.unwrap_or(Offset(u64::MAX)));
             continue;
         }
-        let footer = footers.of(shared, &located[place..]).await?;
+        let opened = footers.of(shared, &located[place..]).await?;
         let position = indexed.position as usize;
-        let chunk = footer
+        let chunk = opened
+            .footer
             .chunks
             .get(position)
             .ok_or_else(|| internal("the index names a chunk that is not there"))?;
@@ -306,7 +333,7 @@ async fn plan(
         if chunk.kind() == ChunkKind::Command {
             continue;
         }
-        let plan = ChunkPlan::new(request, &wanted, indexed.log_seq(), footer.clone(), position, stored);
+        let plan = ChunkPlan::new(request, &wanted, opened.clone(), position, stored);
         if plan.may_match(request) {
             bytes += plan.bytes();
             if request.filter.is_none() {

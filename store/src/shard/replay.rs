@@ -12,31 +12,35 @@ use arrow::datatypes::UInt8Type;
 use bytes::Bytes;
 use futures::future::{try_join, try_join_all};
 use futures::{StreamExt, TryStreamExt, stream};
+use parking_lot::RwLock;
 use slatedb::Db;
 use slatedb::config::ScanOptions;
 use tokio::sync::watch;
 use wadi_model::changelog::ChangeType;
 use wadi_model::{Bucket, LogSeq, Offset, ShardId};
 
-use super::Shared;
 use super::actor::Start;
 use super::group::{Group, requests_in};
 use super::merging::{database_keys, stored_schema};
+use super::packs::{PackState, obey};
 use super::producers::{Lifetimes, ProducerKey, remember};
 use super::read::{whole_chunk, whole_command};
 use super::rows::{Row, Rows};
 use super::takeover::{Scan, TakeoverError, superseded};
 use super::view::View;
+use super::{Progress, Shared};
 use crate::claim::Claim;
-use crate::container::{Chunk, ChunkKind, Command};
+use crate::container::{BucketRewrite, Chunk, ChunkKind, Command};
 use crate::context::Context;
 use crate::database;
 use crate::keyed::KeyedTable;
 use crate::keys::ids::{self, IdRanges};
 use crate::keys::producer::{self, ProducerEntry};
 use crate::keys::watermark::{self, Watermark};
-use crate::keys::{DamagedEntry, applied};
+use crate::keys::{DamagedEntry, applied, pack, packing};
 use crate::log::LogObject;
+
+mod swept;
 
 /// Log objects whose rows and producers are read at once: as many as these, or as have so many bytes. One by one, some hundred
 /// objects would take longer than a lease.
@@ -61,6 +65,7 @@ pub(super) async fn replay(
         db,
         watermarks: load_all(db, watermark::prefix(), watermark::decode).await?,
         ids: load_all(db, ids::prefix(), ids::decode).await?,
+        packs: load_packs(db).await?,
         producers: BTreeMap::new(),
         dirty: BTreeSet::new(),
         group: Group::new(),
@@ -74,6 +79,7 @@ pub(super) async fn replay(
             fetching.push(replay.fetch(claim.shard(), object));
         }
         for fetched in try_join_all(fetching).await? {
+            replay.begin_swept(&fetched.object).await?;
             replay.add(fetched)?;
             if replay.is_full() {
                 applied = replay.write().await?;
@@ -83,7 +89,7 @@ pub(super) async fn replay(
     if !replay.group.is_empty() {
         applied = replay.write().await?;
     }
-    let Replay { watermarks, ids, bytes: replayed_bytes, .. } = replay;
+    let Replay { watermarks, ids, packs, bytes: replayed_bytes, .. } = replay;
     let next_offsets: BTreeMap<Bucket, Offset> =
         watermarks.iter().map(|(b, w)| (*b, Offset(w.high))).collect();
     let next_seq = scan.fence.next();
@@ -95,6 +101,11 @@ pub(super) async fn replay(
         db: db.clone(),
         view: View::new(watermarks, applied, context.settings.tail_bytes),
         rows: Arc::new(Rows::new(context.settings.row_cache_bytes)),
+        packs: RwLock::new(packs),
+        rewriting: Arc::default(),
+        looked: Default::default(),
+        deleted: Default::default(),
+        progress: watch::Sender::new(Progress { applied, flushed }),
         confirmed: watch::Sender::new(scan.fence),
         ended: watch::Sender::new(None),
     };
@@ -117,23 +128,29 @@ async fn check_applied(db: &Db, durable: LogSeq, claim: &Claim) -> Result<(), Ta
     Ok(())
 }
 
-/// Reads key and value of an entry that a bucket has.
-type Decode<T> = fn(&[u8], &[u8]) -> Result<(Bucket, T), DamagedEntry>;
+/// Reads key and value of an entry.
+type Decode<K, T> = fn(&[u8], &[u8]) -> Result<(K, T), DamagedEntry>;
 
-/// All entries of a kind that has one for each bucket.
-async fn load_all<T>(
+/// All entries of a kind.
+async fn load_all<K: Ord, T>(
     db: &Db,
     prefix: Bytes,
-    decode: Decode<T>,
-) -> Result<BTreeMap<Bucket, T>, TakeoverError> {
+    decode: Decode<K, T>,
+) -> Result<BTreeMap<K, T>, TakeoverError> {
     let options = ScanOptions { read_ahead_bytes: 1 << 20, ..ScanOptions::default() };
     let mut entries = db.scan_prefix_with_options(prefix, .., &options).await?;
     let mut all = BTreeMap::new();
     while let Some(entry) = entries.next().await? {
-        let (bucket, value) = decode(&entry.key, &entry.value)?;
-        all.insert(bucket, value);
+        let (of, value) = decode(&entry.key, &entry.value)?;
+        all.insert(of, value);
     }
     Ok(all)
+}
+
+async fn load_packs(db: &Db) -> Result<PackState, TakeoverError> {
+    let packing = db.get(packing::key()).await?;
+    let packing = packing.map(|value| packing::decode(&value)).transpose()?.unwrap_or_default();
+    Ok(PackState::new(packing, load_all(db, pack::prefix(), pack::decode_entry).await?))
 }
 
 /// The next objects, as many as are read at once.
@@ -185,6 +202,7 @@ struct Replay<'a> {
     db: &'a Db,
     watermarks: BTreeMap<Bucket, Watermark>,
     ids: BTreeMap<Bucket, IdRanges>,
+    packs: PackState,
     /// All that were met. None may leave: what the database says of one may be older.
     producers: BTreeMap<ProducerKey, ProducerEntry>,
     dirty: BTreeSet<ProducerKey>,
@@ -213,7 +231,13 @@ impl Replay<'_> {
     fn add(&mut self, fetched: Fetched) -> Result<(), TakeoverError> {
         let Fetched { object, said, producers } = fetched;
         let seq = object.header.seq;
+        self.packs.add(&object.header, &object.footer);
+        let mut orders = Vec::new();
         for (chunk, said) in object.footer.chunks.iter().zip(said) {
+            if let (true, Said::Command(command)) = (chunk.is_of_shard(), &said) {
+                orders.push(command.clone());
+                continue;
+            }
             let bucket = chunk.bucket_id();
             let mark = self.watermarks.entry(bucket).or_default();
             if chunk.base_offset != mark.high {
@@ -228,7 +252,7 @@ impl Replay<'_> {
                     mark.grow(changed.growth);
                     self.group.add_rows(&changed.rows);
                 }
-                Said::Command(Command { ids }) => {
+                Said::Command(Command { ids, .. }) => {
                     if let Some(left) = ids {
                         self.ids.insert(bucket, left.clone());
                         self.group.add_ids(bucket, left);
@@ -246,7 +270,29 @@ impl Replay<'_> {
         }
         let known = |bucket: &Bucket| self.watermarks.get(bucket).copied().unwrap_or_default();
         self.group.add(&object.header, &object.footer, object.footer_bytes, known);
+        for command in orders {
+            self.obey(seq, &command)?;
+        }
+        let (key, value) = self.packs.packing_entry();
+        self.group.add_entries([(key, Some(value))]);
         Ok(())
+    }
+
+    /// Applies a command for the shard, after the rows of its object as the owner did.
+    fn obey(&mut self, seq: LogSeq, command: &Command) -> Result<(), TakeoverError> {
+        let (watermarks, ids) = (&mut self.watermarks, &mut self.ids);
+        let marks = |change: &BucketRewrite| {
+            let bucket = change.bucket_id();
+            if change.gone {
+                watermarks.remove(&bucket);
+                ids.remove(&bucket);
+                return None;
+            }
+            let mark = watermarks.get_mut(&bucket)?;
+            mark.start = mark.start.max(change.log_start?);
+            Some(*mark)
+        };
+        Ok(obey(&mut self.packs, &mut self.group, seq, command, marks)?)
     }
 
     fn is_full(&self) -> bool {

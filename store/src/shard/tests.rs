@@ -18,7 +18,9 @@ mod engines;
 mod faults;
 mod ids;
 mod keyed;
+mod packs;
 mod setup;
+mod swept;
 
 #[tokio::test]
 async fn rows_are_readable_once_acked() {

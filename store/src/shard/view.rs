@@ -13,6 +13,7 @@ use wadi_model::{Bucket, LogSeq, Offset};
 use crate::container::Footer;
 use crate::keys::index::IndexedChunk;
 use crate::keys::watermark::Watermark;
+use crate::place::ObjectId;
 
 /// Most objects that are kept in memory for their chunks, however small they are.
 const TAIL_OBJECTS: usize = 1024;
@@ -92,18 +93,35 @@ impl View {
         for (bucket, more) in grown {
             inner.buckets.entry(bucket).or_default().counted.grow(more);
         }
-        for (position, chunk) in footer.chunks.iter().enumerate() {
+        for (position, chunk) in footer.chunks.iter().enumerate().filter(|(_, chunk)| !chunk.is_of_shard()) {
             let bucket = inner.buckets.entry(chunk.bucket_id()).or_default();
             bucket.bounds.high_watermark = chunk.end();
             if chunk.rows == 0 {
                 continue;
             }
-            bucket.recent.push_back(indexed(seq, position, chunk));
+            bucket.recent.push_back(IndexedChunk::new(ObjectId::Log(seq), position, chunk));
         }
         inner.held += chunks.iter().map(Bytes::len).sum::<usize>();
         inner.tail.push_back(seq);
         inner.objects.insert(seq, ObjectView { footer: footer.clone(), chunks: Some(chunks) });
         inner.trim(self.tail_bytes);
+    }
+
+    /// Raises the start of a bucket's log.
+    pub(super) fn trim_log(&self, bucket: &Bucket, log_start: Offset) {
+        if let Some(bucket) = self.inner.write().buckets.get_mut(bucket) {
+            bucket.bounds.log_start = bucket.bounds.log_start.max(log_start);
+        }
+    }
+
+    /// Forgets a bucket of which nothing is kept.
+    pub(super) fn forget(&self, bucket: &Bucket) {
+        self.inner.write().buckets.remove(bucket);
+    }
+
+    /// All buckets that have or had rows.
+    pub(super) fn buckets(&self) -> Vec<(Bucket, Bounds)> {
+        self.inner.read().buckets.iter().map(|(bucket, found)| (*bucket, found.bounds)).collect()
     }
 
     /// Notes that SlateDB has everything up to `seq`.
@@ -160,22 +178,11 @@ impl Inner {
             let (seq, object) = entry.remove_entry();
             for chunk in &object.footer.chunks {
                 if let Some(bucket) = self.buckets.get_mut(&chunk.bucket_id()) {
-                    while bucket.recent.front().is_some_and(|c| c.log_seq() <= seq) {
+                    while bucket.recent.front().is_some_and(|c| c.seq <= seq.0) {
                         bucket.recent.pop_front();
                     }
                 }
             }
         }
-    }
-}
-
-/// A chunk of an object as the index knows it.
-pub(super) fn indexed(seq: LogSeq, position: usize, chunk: &crate::container::Chunk) -> IndexedChunk {
-    IndexedChunk {
-        seq: seq.0,
-        position: position as u32,
-        base_offset: chunk.base_offset,
-        rows: chunk.rows,
-        time: chunk.runs.last().map_or(0, |run| run.time),
     }
 }

@@ -14,15 +14,17 @@ use wadi_model::{LogSeq, Offset, Schema, ShardId, system as names};
 
 use super::super::Shared;
 use super::super::merging::stored_schema;
+use super::footers::Opened;
 use super::system::{self, SystemColumns};
 use super::{LogRead, LogReadError, Piece, internal};
-use crate::container::{Chunk, ChunkKind, Command, Damaged, Footer};
+use crate::container::{Chunk, ChunkKind, Command, Damaged};
 use crate::context::Context;
-use crate::log::{ReadError, object_path};
+use crate::log::ReadError;
+use crate::place::{ObjectId, Place};
 use crate::segments::Segment;
 
 /// A chunk's message may grow to this when it is decompressed; nothing that was written is larger.
-const MAX_RAW: u64 = 512 << 20;
+pub(crate) const MAX_RAW: u64 = 512 << 20;
 
 /// What is asked of every chunk, on its own so that it can go to the CPU pool.
 pub(super) struct Wanted {
@@ -56,8 +58,7 @@ pub(super) struct Got {
 /// A chunk that is to be read.
 pub(super) struct ChunkPlan {
     wanted: Arc<Wanted>,
-    seq: LogSeq,
-    footer: Arc<Footer>,
+    object: Arc<Opened>,
     position: usize,
     read_as: ReadAs,
     filter_as: Option<ReadAs>,
@@ -73,8 +74,7 @@ impl ChunkPlan {
     pub(super) fn new(
         request: &LogRead<'_>,
         wanted: &Arc<Wanted>,
-        seq: LogSeq,
-        footer: Arc<Footer>,
+        object: Arc<Opened>,
         position: usize,
         stored: &Schema,
     ) -> ChunkPlan {
@@ -85,7 +85,7 @@ impl ChunkPlan {
                 filter.columns().iter().filter_map(|name| newest.index_of(name)).collect();
             read_as(stored, newest, &needed)
         });
-        let changelog = footer.chunks[position].kind() == ChunkKind::Changelog;
+        let changelog = object.footer.chunks[position].kind() == ChunkKind::Changelog;
         let leading = usize::from(changelog);
         let columns = match changelog {
             true => Arc::new(stored_schema(stored.arrow())),
@@ -99,8 +99,7 @@ impl ChunkPlan {
         }
         ChunkPlan {
             wanted: wanted.clone(),
-            seq,
-            footer,
+            object,
             position,
             read_as: read_as_wanted,
             filter_as,
@@ -112,7 +111,7 @@ impl ChunkPlan {
     }
 
     fn chunk(&self) -> &Chunk {
-        &self.footer.chunks[self.position]
+        &self.object.footer.chunks[self.position]
     }
 
     /// The first offset that is asked for.
@@ -164,16 +163,13 @@ impl ChunkPlan {
     /// Gets the chunk's bytes, from the tail in memory or through the cache.
     pub(super) async fn fetch(self: Arc<Self>, shared: &Shared) -> Result<Fetched, LogReadError> {
         let segments = self.segments();
-        let bytes = match shared.view.object(self.seq).and_then(|(_, chunks)| chunks) {
+        let in_memory = match self.object.place.id {
+            ObjectId::Log(seq) => shared.view.object(seq).and_then(|(_, chunks)| chunks),
+            ObjectId::Pack(_) => None,
+        };
+        let bytes = match in_memory {
             Some(chunks) => self.cut_from_tail(&chunks[self.position], &segments),
-            None => {
-                let context = &shared.context;
-                let object = (shared.claim.shard(), self.seq);
-                context
-                    .segments
-                    .fetch(&context.objects, &context.root, &context.metrics, object, &segments)
-                    .await?
-            }
+            None => fetch(&shared.context, &self.object.place, &segments).await?,
         };
         Ok(Fetched { plan: self, bytes })
     }
@@ -289,11 +285,9 @@ pub(in super::super) async fn whole_chunk(
     columns: SchemaRef,
 ) -> Result<RecordBatch, ReadError> {
     let all: Vec<usize> = (0..chunk.columns.len()).collect();
-    let segments = segments_of(chunk, &all);
-    let Context { segments: cache, objects, root, metrics, .. } = context;
-    let bytes = cache.fetch(objects, root, metrics, (shard, seq), &segments).await?;
-    let damaged =
-        |e: ipc::IpcError| ReadError::damaged(&object_path(root, shard, seq), Damaged(e.to_string()));
+    let place = Place::log(&context.root, shard, seq);
+    let bytes = fetch(context, &place, &segments_of(chunk, &all)).await?;
+    let damaged = |e: ipc::IpcError| ReadError::damaged(&place.path, Damaged(e.to_string()));
     let message = match bytes.as_slice() {
         [whole] => plain(chunk, whole).map_err(damaged)?,
         several => several.concat().into(),
@@ -308,14 +302,17 @@ pub(in super::super) async fn whole_command(
     seq: LogSeq,
     chunk: &Chunk,
 ) -> Result<Command, ReadError> {
-    let Context { segments: cache, objects, root, metrics, .. } = context;
-    let segments = segments_of(chunk, &[]);
-    let bytes = cache.fetch(objects, root, metrics, (shard, seq), &segments).await?;
-    Command::read(&bytes.concat()).map_err(|e| ReadError::damaged(&object_path(root, shard, seq), e))
+    let place = Place::log(&context.root, shard, seq);
+    let bytes = fetch(context, &place, &segments_of(chunk, &[])).await?;
+    Command::read(&bytes.concat()).map_err(|e| ReadError::damaged(&place.path, e))
+}
+
+async fn fetch(context: &Context, place: &Place, segments: &[Segment]) -> Result<Vec<Bytes>, ReadError> {
+    context.segments.fetch(&context.objects, &context.metrics, place, segments).await
 }
 
 /// A chunk that is read as a whole, as a message.
-fn plain(chunk: &Chunk, stored: &Bytes) -> Result<Bytes, ipc::IpcError> {
+pub(crate) fn plain(chunk: &Chunk, stored: &Bytes) -> Result<Bytes, ipc::IpcError> {
     match chunk.codec() {
         Some(codec) => ipc::expand_small(stored, codec, chunk.raw_len as usize),
         None => Ok(stored.clone()),

@@ -1,5 +1,6 @@
 //! A world of one shard: its store, its clock, and claims of it.
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -35,6 +36,8 @@ pub(super) struct World {
     pub meta: Arc<dyn MetaStore>,
     /// The primary-key tables that replay finds.
     pub tables: Arc<Mutex<Vec<Arc<Table>>>>,
+    /// Those that were dropped for good.
+    pub dropped: Arc<Mutex<BTreeSet<TableId>>>,
     clock: Arc<AtomicI64>,
     claims: AtomicU64,
 }
@@ -56,13 +59,19 @@ impl Source for TestSource {
 
 /// Tables as the catalog would give them.
 #[derive(Debug)]
-struct Fixed(Arc<Mutex<Vec<Arc<Table>>>>);
+struct Fixed(Arc<Mutex<Vec<Arc<Table>>>>, Arc<Mutex<BTreeSet<TableId>>>);
 
 #[async_trait::async_trait]
 impl TableSource for Fixed {
     async fn table(&self, id: TableId, schema: SchemaId) -> Result<Option<Arc<Table>>, String> {
         let tables = self.0.lock();
         Ok(tables.iter().rev().find(|t| t.id == id && t.schema_of(schema).is_some()).cloned())
+    }
+
+    async fn kept(&self, bucket: &Bucket) -> Result<Option<Arc<Table>>, String> {
+        let dropped = self.1.lock().contains(&bucket.table);
+        let table = self.0.lock().iter().rev().find(|t| t.id == bucket.table).cloned();
+        Ok(table.filter(|_| !dropped))
     }
 }
 
@@ -80,6 +89,7 @@ impl World {
         change(&mut settings);
         let clock = Arc::new(AtomicI64::new(1_000));
         let tables = Arc::new(Mutex::new(Vec::new()));
+        let dropped = Arc::new(Mutex::new(BTreeSet::new()));
         let meta: Arc<dyn MetaStore> = Arc::new(MemoryStore::new());
         let context = Context {
             objects,
@@ -92,7 +102,7 @@ impl World {
             memtables: Memtables::new(settings.memtable_bytes, MEMTABLE_BYTES),
             segments: SegmentCache::new(64 << 20),
             block_cache: None,
-            tables: KeyedTables::new(Arc::new(Fixed(tables.clone()))),
+            tables: KeyedTables::new(Arc::new(Fixed(tables.clone(), dropped.clone()))),
             ids: Arc::new(MetaIds::new(meta.clone(), Env::default())),
             metrics: StoreMetrics::new(&mut Registry::default()),
             local: false,
@@ -100,7 +110,7 @@ impl World {
         };
         let spec = TableSpec::log("t", &[("id", "bigint"), ("n", "int"), ("name", "string")]);
         let table = Table::create(TableId(1), "a.t".parse().unwrap(), &spec, 0).unwrap();
-        World { context, tables, table: Arc::new(table), meta, clock, claims: AtomicU64::new(1) }
+        World { context, tables, dropped, table: Arc::new(table), meta, clock, claims: AtomicU64::new(1) }
     }
 
     pub(super) fn set_time(&self, millis: i64) {

@@ -1,0 +1,170 @@
+//! Retention: rows that are older than their table keeps them leave the log, whole chunks at a time, and dropped buckets leave as a whole.
+//!
+//! A chunk goes when its newest row is too old, so nothing goes early (R1). What a lake-enabled table has not tiered stays. The state
+//! of primary-key tables is not touched: the log that goes is its changelog.
+
+use std::collections::BTreeMap;
+
+use wadi_model::{Bucket, Offset, Table, options};
+
+use super::PackError;
+use super::state::last_of;
+use crate::container::{BucketRewrite, Command, Released, Rewrite};
+use crate::keys::index::{self, IndexEntry, IndexedChunk};
+use crate::place::{ObjectId, PackId};
+use crate::shard::Shard;
+use crate::shard::view::Bounds;
+use crate::task;
+
+/// Most index entries that one command removes.
+const ENTRIES: usize = 10_000;
+
+/// What trimming needs to remember of a bucket so that it need not look again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in super::super) enum Looked {
+    /// Its oldest chunk that is kept, and when that was flushed.
+    Oldest { start: Offset, time: i64 },
+    /// It has nothing that is durable in the database.
+    Empty { high_watermark: Offset },
+}
+
+impl Shard {
+    /// Trims what has expired, and what belongs to dropped tables and partitions. Where there is nothing to do, it costs no request once it
+    /// has looked at each bucket. Says how many buckets it has changed.
+    pub async fn trim(&self) -> Result<usize, PackError> {
+        let shard = self.clone();
+        let lock = self.shared.rewriting.clone().lock_owned().await;
+        let work = task::spawn(async move {
+            let _lock = lock;
+            shard.trim_locked().await
+        });
+        work.await.unwrap_or_else(|_| Err(PackError::Internal("trimming panicked".into())))
+    }
+
+    async fn trim_locked(&self) -> Result<usize, PackError> {
+        let mut done = 0;
+        let mut trim = Trim::default();
+        let tables = self.shared.context.tables.source();
+        for (bucket, bounds) in self.shared.view.buckets() {
+            let table = tables.kept(&bucket).await.map_err(PackError::Unavailable)?;
+            let gone = table.is_none();
+            // Of a dropped one everything goes.
+            let before = table.map_or(Some(i64::MAX), |table| self.keeps_from(&table));
+            let Some(before) = before else { continue };
+            self.bucket(&mut trim, bucket, bounds, before, gone).await?;
+            if trim.entries >= ENTRIES {
+                done += self.send(std::mem::take(&mut trim)).await?;
+            }
+        }
+        Ok(done + self.send(trim).await?)
+    }
+
+    /// Rows that were flushed before this time are not kept; `None` if all are.
+    fn keeps_from(&self, table: &Table) -> Option<i64> {
+        // What the lake does not have yet must stay.
+        if table.options.is_set(options::LAKE_ENABLED) {
+            return None;
+        }
+        let ttl = i64::try_from(table.options.log_ttl()?.as_millis()).unwrap_or(i64::MAX);
+        Some(self.shared.context.env.now_millis().saturating_sub(ttl))
+    }
+
+    /// Adds to `trim` what is to go of a bucket: rows flushed before this time.
+    async fn bucket(
+        &self,
+        trim: &mut Trim,
+        bucket: Bucket,
+        bounds: Bounds,
+        before: i64,
+        gone: bool,
+    ) -> Result<(), PackError> {
+        let shared = &self.shared;
+        let looked = shared.looked.lock().get(&bucket).copied();
+        let nothing = match looked {
+            Some(Looked::Oldest { start, time }) => start == bounds.log_start && time >= before,
+            Some(Looked::Empty { high_watermark }) => high_watermark == bounds.high_watermark,
+            None => false,
+        };
+        if !gone && (nothing || bounds.log_start >= bounds.high_watermark) {
+            return Ok(());
+        }
+        let flushed = shared.progress.borrow().flushed;
+        let is_durable = |chunk: &IndexedChunk| match chunk.object() {
+            ObjectId::Log(seq) => seq <= flushed,
+            ObjectId::Pack(_) => true,
+        };
+        let mut change = BucketRewrite::of(&bucket);
+        let mut start = bounds.log_start;
+        let mut oldest = None;
+        let mut entries = shared.db.scan(index::from(&bucket, bounds.log_start)).await?;
+        'entries: while let Some(entry) = entries.next().await? {
+            let (_, _, entry) = index::decode(&entry.key, &entry.value)?;
+            for chunk in &entry.chunks {
+                if chunk.time >= before || !is_durable(chunk) {
+                    oldest = is_durable(chunk).then_some(chunk.time);
+                    break 'entries;
+                }
+                start = start.max(chunk.end());
+            }
+            trim.remove(&mut change, &entry);
+            if change.removed.len() >= ENTRIES {
+                break;
+            }
+        }
+        let all = start >= bounds.high_watermark;
+        let looked = match oldest {
+            Some(time) => Looked::Oldest { start, time },
+            None => Looked::Empty { high_watermark: bounds.high_watermark },
+        };
+        if gone && all {
+            change.gone = true;
+            shared.looked.lock().remove(&bucket);
+        } else {
+            // Only if there is nothing more to do for now.
+            let more = change.removed.len() >= ENTRIES;
+            let mut known = shared.looked.lock();
+            match more || oldest.is_none() && !all {
+                true => known.remove(&bucket),
+                false => known.insert(bucket, looked),
+            };
+        }
+        if start > bounds.log_start || change.gone {
+            change.log_start = (!change.gone).then_some(start.0);
+            trim.buckets.push(change);
+        }
+        Ok(())
+    }
+
+    async fn send(&self, trim: Trim) -> Result<usize, PackError> {
+        let buckets = trim.buckets.len();
+        if buckets == 0 {
+            return Ok(0);
+        }
+        let released = trim.released.into_iter().map(|(id, entries)| Released {
+            pack_high: (id.0 >> 64) as u64,
+            pack_low: id.0 as u64,
+            entries,
+        });
+        let rewrite = Rewrite { released: released.collect(), buckets: trim.buckets, ..Rewrite::default() };
+        self.order(Command { rewrite: Some(rewrite), ..Command::default() }).await?;
+        Ok(buckets)
+    }
+}
+
+/// A trim that is being planned.
+#[derive(Default)]
+struct Trim {
+    buckets: Vec<BucketRewrite>,
+    released: BTreeMap<PackId, u32>,
+    entries: usize,
+}
+
+impl Trim {
+    fn remove(&mut self, change: &mut BucketRewrite, entry: &IndexEntry) {
+        self.entries += 1;
+        change.removed.extend(last_of(entry).map(|last| last.0));
+        if let Some(ObjectId::Pack(id)) = entry.chunks.first().map(IndexedChunk::object) {
+            *self.released.entry(id).or_default() += 1;
+        }
+    }
+}
