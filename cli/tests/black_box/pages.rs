@@ -74,7 +74,7 @@ async fn pages_are_the_rows_of_one_moment_while_writes_go_on() {
     // The log from there on brings them up to date.
     let mut state: BTreeMap<i64, Value> =
         rows.into_iter().map(|row| (row["k"].as_i64().unwrap(), row)).collect();
-    for row in api.log(&table, 0, "k,n,_change_type,_offset").await {
+    for row in api.log(&table, 0, "k,n,_change_type").await {
         if row["_offset"].as_i64().unwrap() >= 500 && row["_change_type"] != json!("-U") {
             state.insert(row["k"].as_i64().unwrap(), json!({ "k": row["k"], "n": row["n"] }));
         }
