@@ -5,8 +5,8 @@ use clap::builder::BoolishValueParser;
 use clap::{Args, Parser, Subcommand};
 
 use crate::commands::{
-    bench, compactor, completions, database, delete, dev, doctor, gateway, ingest, log, lookup, partition,
-    scan, status, table, tail,
+    bench, compactor, completions, count, database, delete, dev, doctor, gateway, ingest, log, lookup,
+    partition, scan, status, table, tail,
 };
 
 #[cfg(test)]
@@ -65,6 +65,8 @@ pub(crate) enum Command {
     Tail(tail::TailArgs),
     /// Print the rows that a table has now.
     Scan(scan::ScanArgs),
+    /// Print how many rows a table has.
+    Count(count::CountArgs),
     /// Print rows of one bucket from an offset.
     Log(log::LogArgs),
     /// Print the row of a key, or all rows under the first columns of a key.

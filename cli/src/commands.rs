@@ -3,6 +3,7 @@
 pub(crate) mod bench;
 pub(crate) mod compactor;
 pub(crate) mod completions;
+pub(crate) mod count;
 pub(crate) mod database;
 pub(crate) mod delete;
 pub(crate) mod dev;
@@ -35,6 +36,7 @@ pub(crate) async fn run(cli: Cli) -> Result<(), Failure> {
         Command::Ingest(args) => ingest::run(args, &context).await,
         Command::Tail(args) => tail::run(args, &context).await,
         Command::Scan(args) => scan::run(args, &context).await,
+        Command::Count(args) => count::run(args, &context).await,
         Command::Log(args) => log::run(args, &context).await,
         Command::Lookup(args) => lookup::run(args, &context).await,
         Command::Delete(args) => delete::run(args, &context).await,

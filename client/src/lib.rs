@@ -26,7 +26,7 @@ pub use error::{ClientError, Problem};
 pub use lookup::LookupAnswer;
 pub use options::ClientOptions;
 pub use partitions::{NewPartition, PartitionDescription};
-pub use read::{BucketOffset, LogAnswer, LogQuery, ScanQuery};
+pub use read::{BucketOffset, LogAnswer, LogQuery, PartitionCount, RowCount, ScanPage, ScanQuery};
 pub use tail::{Follow, TailGroup, TailQuery};
 pub use write::{OnError, WriteAnswer, WriteKey, WriteOptions, WrittenRange};
 

@@ -75,6 +75,38 @@ pub struct ScanQuery {
     pub limit: Option<u64>,
 }
 
+/// A page of a scan.
+#[derive(Clone, Debug)]
+pub struct ScanPage {
+    /// The columns.
+    pub schema: Option<SchemaRef>,
+    /// The rows; a page may have none although others follow.
+    pub batches: Vec<RecordBatch>,
+    /// Where the next page begins; none behind the last one.
+    pub next: Option<String>,
+}
+
+/// How many rows a table has.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RowCount {
+    /// The rows.
+    pub rows: u64,
+    /// Whether rows whose time to live is over may be among them.
+    pub upper_bound: bool,
+    /// The rows of each partition, in partitioned tables.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub partitions: Vec<PartitionCount>,
+}
+
+/// How many rows a partition has.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PartitionCount {
+    /// Its name.
+    pub partition: String,
+    /// The rows.
+    pub rows: u64,
+}
+
 #[derive(Deserialize)]
 struct Offsets {
     offsets: Vec<BucketOffset>,
@@ -129,6 +161,39 @@ impl Client {
             .query_some("limit", query.limit);
         let chunks = self.open(call).await?.bytes_stream();
         Ok(BatchStream::new(chunks.map(|chunk| chunk.map_err(broken))))
+    }
+
+    /// A page of the rows of a primary-key table: the first one, or the one that begins at `from`. A page whose answer is lost is
+    /// asked for again, so a long scan survives lost connections; if the shard moves meanwhile, the error is of kind `Gone`.
+    pub async fn scan_page(
+        &self,
+        table: &TableName,
+        query: &ScanQuery,
+        from: Option<&str>,
+        page_size: u64,
+    ) -> Result<ScanPage, ClientError> {
+        let call = Call::get(format!("{}/scan", table_path(table)))
+            .accept(content_type::ARROW)
+            .query("page_size", page_size);
+        let call = match from {
+            Some(from) => call.query("page_token", from),
+            None => call
+                .query_some("columns", column_list(&query.columns))
+                .query_some("filter", query.filter.as_ref())
+                .query_some("partition", query.partition.as_ref())
+                .query_some("limit", query.limit),
+        };
+        let answer = self.call(call).await?;
+        let next = answer.headers.get("wadi-next-page-token").and_then(|next| next.to_str().ok());
+        let next = next.map(str::to_owned);
+        let (schema, batches) = decode_all(answer.body)?;
+        Ok(ScanPage { schema, batches, next })
+    }
+
+    /// How many rows a table or one of its partitions has.
+    pub async fn count(&self, table: &TableName, partition: Option<&str>) -> Result<RowCount, ClientError> {
+        let call = Call::get(format!("{}/count", table_path(table))).query_some("partition", partition);
+        self.call(call).await?.json()
     }
 }
 

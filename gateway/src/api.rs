@@ -1,6 +1,7 @@
 //! The calls of the HTTP API, one file each.
 
 pub mod append;
+pub mod count;
 pub mod databases;
 pub mod log;
 pub mod lookup;

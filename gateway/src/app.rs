@@ -20,6 +20,7 @@ use wadi_store::host::Host;
 use wadi_store::secret::ClusterSecret;
 
 use crate::api;
+use crate::api::scan::Scans;
 use crate::config::Limits;
 use crate::drain::Rest;
 use crate::internal;
@@ -41,6 +42,7 @@ struct Inner {
     limits: Limits,
     bodies: Memory,
     registry: Registry,
+    scans: Scans,
     /// Spreads requests without bucket key over the buckets.
     turn: AtomicU32,
 }
@@ -56,7 +58,8 @@ impl Gateway {
     ) -> Gateway {
         let bodies = Memory::new(limits.bodies);
         let turn = AtomicU32::new(host.context().env.random() as u32);
-        Gateway { inner: Arc::new(Inner { catalog, host, secret, limits, bodies, registry, turn }) }
+        let scans = Scans::default();
+        Gateway { inner: Arc::new(Inner { catalog, host, secret, limits, bodies, registry, scans, turn }) }
     }
 
     /// Databases, tables and partitions.
@@ -89,6 +92,11 @@ impl Gateway {
         &self.inner.bodies
     }
 
+    /// Scans that are read in pages.
+    pub(crate) fn scans(&self) -> &Scans {
+        &self.inner.scans
+    }
+
     /// What is counted.
     pub fn registry(&self) -> &Registry {
         &self.inner.registry
@@ -115,7 +123,8 @@ pub fn router(gateway: Gateway) -> Router {
         .route("/log", get(api::log::log))
         .route("/offsets", get(api::offsets::offsets))
         .route("/tail", get(api::tail::tail))
-        .route("/scan", get(api::scan::scan));
+        .route("/scan", get(api::scan::scan))
+        .route("/count", get(api::count::count));
     Router::new()
         .route("/v1/databases", get(api::databases::list).post(api::databases::create))
         .route("/v1/databases/{database}", get(api::databases::show).delete(api::databases::drop_database))

@@ -39,6 +39,8 @@ mod fault;
 mod fold;
 mod function;
 mod number;
+#[cfg(any(test, feature = "testing"))]
+pub mod plain;
 mod scratch;
 mod targets;
 #[cfg(test)]

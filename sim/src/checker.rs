@@ -16,6 +16,7 @@
 //! | K3 | a read that began after an ack reaches it (where sessions end early, one a lease's time after it) |
 //! | I1 | each new row of a table with an auto-increment column gets an id that no row has or had |
 //! | K4 | a partial update touches its columns only |
+//! | K6 | a prefix lookup sees what a scan sees that leaves other keys out: the fold at one offset, as under K1 |
 //! | V1 | after healing every bucket takes rows within the time allowed |
 
 use std::collections::BTreeMap;

@@ -11,10 +11,11 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use wadi_compactor::CompactorMetrics;
-use wadi_model::{Bucket, Table};
+use wadi_model::{Bucket, PartitionId, Table};
 use wadi_store::keyed::KeyedTable;
 
 use crate::checker::Checker;
+use crate::checker::keyed::Rules;
 use crate::clock::Dice;
 use crate::gateway::{Gateway, Life};
 use crate::trace::Trace;
@@ -22,9 +23,10 @@ use crate::worker::Worker;
 
 pub use producer::{Kind, produce, send_one};
 pub use reader::{follow, read_to_end, scan_all};
-pub(crate) use rows::{COLUMNS, ID_COLUMN, KEYED_COLUMNS};
+pub(crate) use rows::{COLUMNS, GROUP_COLUMN, ID_COLUMN, KEYED_COLUMNS, PARTITION_COLUMN};
 
 mod keyed;
+mod partitions;
 mod producer;
 mod reader;
 mod rows;
@@ -42,8 +44,10 @@ pub struct Scene {
     pub tables: BTreeMap<wadi_model::TableId, Arc<Table>>,
     /// Those with a primary key.
     pub keyed: BTreeMap<wadi_model::TableId, KeyedScene>,
-    /// All buckets of them.
-    pub buckets: Vec<Bucket>,
+    /// All buckets of them that are known, with those of partitions that were made on the way.
+    pub buckets: Mutex<Vec<Bucket>>,
+    /// The partitions that were made, and their names.
+    pub partitions: Mutex<BTreeMap<PartitionId, String>>,
     /// Number of shards.
     pub shards: u32,
     /// What judges.
@@ -75,6 +79,15 @@ impl KeyedScene {
     pub(crate) fn has_ids(&self) -> bool {
         self.table.auto_increment().is_some()
     }
+
+    /// What the checker must know of its buckets.
+    pub(crate) fn rules(&self) -> Rules {
+        Rules { wal: !self.table.shows_before(), auto: self.has_ids() }
+    }
+
+    fn has_groups(&self) -> bool {
+        rows::position(self.table.table(), GROUP_COLUMN).is_some()
+    }
 }
 
 impl Scene {
@@ -92,6 +105,16 @@ impl Scene {
             return (!lives.is_empty()).then(|| dice.one_of(&lives).clone());
         }
         Some((*dice.one_of(&owners)).clone())
+    }
+
+    /// All buckets that are known.
+    pub fn buckets(&self) -> Vec<Bucket> {
+        self.buckets.lock().clone()
+    }
+
+    /// The name of a bucket's partition; empty in tables without any.
+    pub fn partition(&self, bucket: &Bucket) -> String {
+        self.partitions.lock().get(&bucket.partition).cloned().unwrap_or_default()
     }
 
     fn draining(&self) -> bool {

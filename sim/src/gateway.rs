@@ -12,8 +12,10 @@ use async_trait::async_trait;
 use object_store::ObjectStore;
 use object_store::path::Path;
 use parking_lot::Mutex;
-use wadi_meta::MetaStore;
+use tokio::sync::OnceCell;
+use wadi_meta::catalog::Catalog;
 use wadi_meta::memory::MemoryStore;
+use wadi_meta::{MetaError, MetaStore};
 use wadi_model::env::Env;
 use wadi_model::{SchemaId, ShardId, Table, TableId};
 use wadi_store::cluster::Cluster;
@@ -33,6 +35,7 @@ use crate::clock::{Dice, SimSource};
 use crate::faults::{Link, Rates, Reach};
 use crate::meta::SimMeta;
 use crate::objects::{Bucket, SimObjects};
+use crate::owners::Hosts;
 use crate::trace::Trace;
 
 /// What all gateways share.
@@ -48,6 +51,8 @@ pub struct Ground {
     pub tables: Arc<Tables>,
     /// Settings of all gateways.
     pub settings: Arc<Settings>,
+    /// The gateways that live, for compactors.
+    pub hosts: Hosts,
     /// The median of an object store request.
     pub latency: Duration,
     /// Counters of all gateways together.
@@ -81,6 +86,7 @@ pub struct Life {
     /// Its shards.
     pub host: Host,
     meta: SimMeta,
+    catalog: Arc<OnceCell<Catalog>>,
 }
 
 impl Life {
@@ -88,6 +94,11 @@ impl Life {
     pub fn set(&self, reach: Reach) {
         self.link.set(reach);
         self.meta.silence(matches!(self.link.reach(), Reach::Paused | Reach::NoMeta | Reach::Dead));
+    }
+
+    /// Its catalog, opened when it is first needed.
+    pub async fn catalog(&self) -> Result<&Catalog, MetaError> {
+        self.catalog.get_or_try_init(|| Catalog::open(Arc::new(self.meta.clone()))).await
     }
 
     /// Ends its session early, as a meta store may.
@@ -159,12 +170,14 @@ impl Gateway {
         };
         self.ground.trace.note(&name, "starts");
         let host = Host::start(context, store, self.ground.cluster.clone(), name);
-        lives.1 = Some(Life { link, host, meta });
+        self.ground.hosts.born(self.number, link.clone(), host.clone());
+        lives.1 = Some(Life { link, host, meta, catalog: Arc::default() });
     }
 
     /// Ends the process at whatever it is doing.
     pub fn crash(&self) {
         if let Some(life) = self.lives.lock().1.take() {
+            self.ground.hosts.died(self.number);
             self.ground.trace.note(life.link.name(), "crashes");
             life.set(Reach::Dead);
         }

@@ -13,6 +13,7 @@ pub mod faults;
 pub mod gateway;
 pub mod meta;
 pub mod objects;
+pub mod owners;
 pub mod report;
 pub mod takeover_model;
 pub mod trace;

@@ -13,13 +13,15 @@ use wadi_meta::MetaStore;
 use wadi_model::env::Env;
 use wadi_store::database::Place;
 use wadi_store::objects::{Guarded, Health};
-use wadi_store::task::Owned;
+use wadi_store::pack::Maker;
+use wadi_store::task::{Cpu, Owned};
 
 use crate::clock::SimSource;
 use crate::faults::{Link, Rates, Reach};
 use crate::gateway::Ground;
 use crate::meta::SimMeta;
 use crate::objects::SimObjects;
+use crate::owners::SimOwners;
 
 /// Between two tries to start.
 const PAUSE: Duration = Duration::from_millis(500);
@@ -68,11 +70,17 @@ impl Worker {
             lease_ttl: self.ground.settings.lease_ttl,
             interval: Duration::from_secs(2),
             collect: Duration::from_secs(5),
+            pack_interval: Duration::from_millis(500),
+            retention_interval: Duration::from_secs(2),
+            // Far shorter than a reader may take, so that readers and takeovers meet what is gone.
+            grace: Duration::from_secs(1),
             ..Settings::default()
         };
         let place = Place { objects, root: Path::from("w"), env, local: false };
-        let shards = self.ground.cluster.shards;
-        let ground = wadi_compactor::Ground::new(place, shards, store, settings, self.metrics.clone());
+        let maker = Maker { place, cpu: Cpu::inline(), tables: self.ground.tables.clone() };
+        let owners = Arc::new(SimOwners::new(self.ground.hosts.clone(), link.clone()));
+        let (shards, metrics) = (self.ground.cluster.shards, self.metrics.clone());
+        let ground = wadi_compactor::Ground::new(maker, shards, store, owners, settings, metrics);
         self.ground.trace.note(&name, "starts");
         let process = Owned::spawn(async move {
             let compactor = loop {

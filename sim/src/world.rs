@@ -14,10 +14,12 @@ use parking_lot::Mutex;
 use prometheus_client::registry::Registry;
 use tokio::time::{Instant, sleep, timeout_at};
 use wadi_compactor::CompactorMetrics;
+use wadi_meta::catalog::Catalog;
 use wadi_meta::memory::MemoryStore;
 use wadi_model::env::Env;
+use wadi_model::name::InvalidName;
 use wadi_model::options::{AUTO_INCREMENT_CACHE, CHANGELOG_IMAGE};
-use wadi_model::{Bucket, Table, TableId, TableName, TableSpec};
+use wadi_model::{Bucket, DatabaseName, TableSpec};
 use wadi_store::cluster::Cluster;
 use wadi_store::keyed::KeyedTable;
 use wadi_store::metrics::StoreMetrics;
@@ -25,12 +27,14 @@ use wadi_store::settings::Settings;
 use wadi_store::task;
 
 use crate::checker::Checker;
-use crate::checker::keyed::Rules;
-use crate::clients::{self, COLUMNS, ID_COLUMN, KEYED_COLUMNS, KeyedScene, Kind, Scene, Shared};
+use crate::clients::{
+    self, COLUMNS, GROUP_COLUMN, ID_COLUMN, KEYED_COLUMNS, KeyedScene, Kind, PARTITION_COLUMN, Scene, Shared,
+};
 use crate::clock::{Dice, SimSource};
 use crate::director::direct;
 use crate::gateway::{Gateway, Ground, Tables};
 use crate::objects;
+use crate::owners::Hosts;
 use crate::report::Report;
 use crate::trace::Trace;
 use crate::worker::Worker;
@@ -126,6 +130,7 @@ async fn ground(dice: &Dice, trace: Trace) -> Result<Ground, String> {
         memtable_interval: dice.millis(1_000..20_000),
         memtable_bytes: *dice.fork("memtables").one_of(&[10 << 10, 512 << 20]),
         row_cache_bytes: *dice.one_of(&[0, 3_000, 64 << 20]),
+        pack_interval: dice.fork("packs").millis(500..8_000),
         ..Settings::default()
     };
     settings.validate().map_err(|e| e.to_string())?;
@@ -133,12 +138,14 @@ async fn ground(dice: &Dice, trace: Trace) -> Result<Ground, String> {
     let shards = dice.pick(2..5) as u32;
     let root = Path::from("w");
     let cluster = Cluster::open(bucket.raw(), &root, shards, &env).await.map_err(|e| e.to_string())?;
+    let meta = Arc::new(MemoryStore::new());
     Ok(Ground {
         cluster,
         bucket,
-        meta: Arc::new(MemoryStore::new()),
-        tables: Arc::new(tables(&dice.fork("tables"))?),
+        tables: Arc::new(tables(&dice.fork("tables"), meta.clone()).await?),
+        meta,
         settings: Arc::new(settings),
+        hosts: Hosts::default(),
         latency: dice.millis(4..40),
         metrics: StoreMetrics::new(&mut Registry::default()),
         trace,
@@ -146,19 +153,36 @@ async fn ground(dice: &Dice, trace: Trace) -> Result<Ground, String> {
     })
 }
 
-fn tables(dice: &Dice) -> Result<Tables, String> {
+/// Makes the tables, before anything goes wrong.
+async fn tables(dice: &Dice, meta: Arc<MemoryStore>) -> Result<Tables, String> {
+    let catalog = Catalog::open(meta).await.map_err(|e| e.to_string())?;
+    let database: DatabaseName = "a".parse().map_err(|e: InvalidName| e.to_string())?;
+    catalog.create_database(&database, None, 0).await.map_err(|e| e.to_string())?;
     let mut tables = BTreeMap::new();
     // The first is a log table, the second has a primary key.
     for number in 1..=dice.pick(2..5) {
         let keyed = number == 2 || number > 2 && dice.chance(0.5);
         let with_ids = keyed && dice.chance(0.4);
+        let in_groups = keyed && dice.chance(0.6);
+        // Some buckets are there from the beginning.
+        let partitioned = number > 1 && dice.chance(0.4);
         let columns = if keyed { KEYED_COLUMNS.as_slice() } else { &COLUMNS };
-        let id_column = with_ids.then_some(ID_COLUMN);
-        let columns: Vec<_> = columns.iter().copied().chain(id_column).collect();
-        let mut spec = TableSpec::log("t", &columns);
+        let of_kind = [
+            with_ids.then_some(ID_COLUMN),
+            in_groups.then_some(GROUP_COLUMN),
+            partitioned.then_some(PARTITION_COLUMN),
+        ];
+        let columns: Vec<_> = columns.iter().copied().chain(of_kind.into_iter().flatten()).collect();
+        let mut spec = TableSpec::log(&format!("t{number}"), &columns);
         spec.buckets = Some(dice.pick(1..4) as u32);
+        if partitioned {
+            spec.partition_by = vec![PARTITION_COLUMN.0.into()];
+        }
         if keyed {
-            spec.primary_key = vec!["k".into()];
+            let group = in_groups.then_some(GROUP_COLUMN.0);
+            let partition = partitioned.then_some(PARTITION_COLUMN.0);
+            spec.primary_key = group.into_iter().chain(["k"]).chain(partition).map(String::from).collect();
+            spec.bucket_key = group.into_iter().map(String::from).collect();
             if dice.chance(0.25) {
                 spec.properties.insert(CHANGELOG_IMAGE.into(), "wal".into());
             }
@@ -168,17 +192,16 @@ fn tables(dice: &Dice) -> Result<Tables, String> {
             let cache = dice.one_of(&["1", "7", "100", "100000"]).to_string();
             spec.properties.insert(AUTO_INCREMENT_CACHE.into(), cache);
         }
-        let name = format!("a.t{number}").parse::<TableName>().map_err(|e| e.to_string())?;
-        let table = Table::create(TableId(number), name, &spec, 0).map_err(|e| e.to_string())?;
-        tables.insert(table.id, Arc::new(table));
+        let table = catalog.create_table(&database, &spec, 0).await.map_err(|e| e.to_string())?;
+        tables.insert(table.id, table);
     }
     Ok(Tables(tables))
 }
 
 fn scene(dice: &Dice, ground: &Ground) -> Result<Scene, String> {
     let tables: BTreeMap<_, _> = ground.tables.0.iter().map(|(id, table)| (*id, table.clone())).collect();
-    let buckets: Vec<Bucket> =
-        tables.values().flat_map(|table| (0..table.buckets).map(|b| table.bucket(b))).collect();
+    let whole = tables.values().filter(|table| !table.is_partitioned());
+    let buckets: Vec<Bucket> = whole.flat_map(|table| (0..table.buckets).map(|b| table.bucket(b))).collect();
     let mut keyed = BTreeMap::new();
     for table in tables.values().filter(|table| table.has_primary_key()) {
         let keys = *dice.one_of(&[6, 60, 400]);
@@ -188,7 +211,7 @@ fn scene(dice: &Dice, ground: &Ground) -> Result<Scene, String> {
     let mut checker = Checker::new(ground.trace.clone());
     for bucket in &buckets {
         if let Some(of) = keyed.get(&bucket.table) {
-            checker.keyed(*bucket, Rules { wal: !of.table.shows_before(), auto: of.has_ids() });
+            checker.keyed(*bucket, of.rules());
         }
     }
     let gateway = |n: u64| Gateway::new(ground.clone(), n as usize, dice.pick(0..4000) as i64 - 2000);
@@ -203,7 +226,8 @@ fn scene(dice: &Dice, ground: &Ground) -> Result<Scene, String> {
         compactors,
         tables,
         keyed,
-        buckets,
+        buckets: Mutex::new(buckets),
+        partitions: Mutex::default(),
         shards: ground.cluster.shards,
         checker: Mutex::new(checker),
         trace: ground.trace.clone(),
@@ -243,7 +267,8 @@ fn start_producers(scene: &Shared, dice: &Dice) -> Vec<tokio::task::JoinHandle<(
 /// V1: open requests end, and every bucket takes a row.
 async fn await_recovery(scene: &Shared, producers: Vec<tokio::task::JoinHandle<()>>, dice: &Dice) {
     let deadline = Instant::now() + HEALED_WITHIN;
-    let probes = scene.buckets.iter().enumerate().map(|(n, bucket)| {
+    let buckets = scene.buckets();
+    let probes = buckets.iter().enumerate().map(|(n, bucket)| {
         let dice = dice.fork(&format!("{n}"));
         async move {
             let acked = scene.checker.lock().acked_end(bucket);
@@ -286,7 +311,7 @@ async fn judge(scene: &Scene, dice: &Dice) {
     // Only a read that never ends reaches it: without caches, a slow store takes a minute for all of them.
     let deadline = Instant::now() + Duration::from_secs(300);
     let mut ends = BTreeMap::new();
-    for bucket in &scene.buckets {
+    for bucket in &scene.buckets() {
         match timeout_at(deadline, clients::read_to_end(scene, *bucket, dice)).await {
             Ok(end) => drop(ends.insert(*bucket, end)),
             Err(_) => {

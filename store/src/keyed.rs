@@ -13,6 +13,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use parking_lot::RwLock;
 use wadi_meta::catalog::Catalog;
+use wadi_model::changelog::ChangeType;
 use wadi_model::key::{KeyCodec, KeyFault};
 use wadi_model::merge::MergeEngine;
 use wadi_model::options::ChangelogImage;
@@ -176,6 +177,18 @@ impl KeyedTable {
     /// Whether the changelog shows the row before an update.
     pub fn shows_before(&self) -> bool {
         self.table.options.changelog_image() == ChangelogImage::Full
+    }
+
+    /// How many rows more there are after these changes. `None` if that is not told: where the row before is not shown, a row
+    /// that takes the place of whatever was stored may be new or not.
+    pub fn growth(&self, changes: impl IntoIterator<Item = ChangeType>) -> Option<i64> {
+        let tells_new = self.shows_before() || !self.engine.replaces();
+        changes.into_iter().try_fold(0, |more, change| match change {
+            ChangeType::Insert => Some(more + 1),
+            ChangeType::Delete => Some(more - 1),
+            ChangeType::UpdateAfter if !tells_new => None,
+            ChangeType::UpdateBefore | ChangeType::UpdateAfter => Some(more),
+        })
     }
 
     /// The codec of rows of a version.

@@ -35,6 +35,7 @@ pub use packs::{Deletable, Inputs, PackError, Round};
 pub use part::{AppendError, Appended, Part, Stamp, raw_bytes};
 pub use prefixes::Limit;
 pub use read::{LogAnswer, LogRead, LogReadError, Piece};
+pub use snapshot::RowSnapshot;
 pub use takeover::{TakeoverError, take_over};
 pub use targets::Targets;
 pub use view::Bounds;
@@ -54,6 +55,7 @@ pub mod producers;
 mod read;
 mod replay;
 mod rows;
+mod snapshot;
 mod takeover;
 mod targets;
 #[cfg(test)]
@@ -189,6 +191,19 @@ impl Shard {
     /// time that is not before this call.
     pub async fn scan_rows(&self, bucket: &Bucket, prefix: &[u8]) -> Result<RowScan, LookupError> {
         RowScan::begin(&self.shared, bucket, prefix).await
+    }
+
+    /// The rows of a bucket at one point in time that is not before this call.
+    pub fn snapshot_rows(&self, bucket: &Bucket) -> Result<RowSnapshot, LookupError> {
+        RowSnapshot::take(&self.shared, bucket)
+    }
+
+    /// How many rows a bucket of a primary-key table has, and the ends of its log then. `None` if its changelog does not tell.
+    /// Rows whose time to live is over count until they are removed.
+    pub fn count_rows(&self, bucket: &Bucket) -> (Option<u64>, Bounds) {
+        let mark = self.shared.view.watermark(bucket);
+        let bounds = Bounds { log_start: Offset(mark.start), high_watermark: Offset(mark.high) };
+        (mark.count(), bounds)
     }
 
     /// The ends of a bucket's log.

@@ -14,6 +14,9 @@ use crate::rows::{RowFormat, RowPrinter};
 /// Rows of a table for people when no limit is given: all of them would be collected before the first is shown.
 const TABLE_LIMIT: u64 = 100;
 
+/// Rows that are asked for at once where there may be many.
+const PAGE_ROWS: u64 = 10_000;
+
 /// Print the rows that a table has now.
 #[derive(Debug, Args)]
 pub(crate) struct ScanArgs {
@@ -45,12 +48,25 @@ pub(crate) async fn run(args: ScanArgs, context: &Context) -> Result<(), Failure
         filter: args.filter,
         limit: args.limit.or(default_limit),
     };
-    let mut batches = context.client()?.scan(&args.table, &query).await?;
+    let client = context.client()?;
     let mut printer = RowPrinter::new(format, BufWriter::new(stdout().lock()));
-    while let Some(batch) = batches.next().await {
-        printer.print(&batch?)?;
+    let is_long = query.limit.is_none_or(|limit| limit > PAGE_ROWS);
+    if is_long && !client.table(&args.table).await?.primary_key.is_empty() {
+        // Pages can be asked for again where a stream would break off.
+        let mut page = client.scan_page(&args.table, &query, None, PAGE_ROWS).await?;
+        loop {
+            page.batches.iter().try_for_each(|batch| printer.print(batch))?;
+            let Some(next) = &page.next else { break };
+            page = client.scan_page(&args.table, &query, Some(next), PAGE_ROWS).await?;
+        }
+        printer.finish(page.schema.as_deref())?;
+    } else {
+        let mut batches = client.scan(&args.table, &query).await?;
+        while let Some(batch) = batches.next().await {
+            printer.print(&batch?)?;
+        }
+        printer.finish(batches.schema().as_deref())?;
     }
-    printer.finish(batches.schema().as_deref())?;
     if args.limit.is_none() && default_limit.is_some_and(|limit| printer.rows() >= limit) {
         context.remark(format!("the first {TABLE_LIMIT} rows; --limit N shows more"));
     }

@@ -24,6 +24,7 @@ mod keyed;
 mod keyed_bad;
 mod keyed_cli;
 mod load;
+mod pages;
 mod partitions;
 mod peers;
 mod proxy;

@@ -4,7 +4,7 @@ use axum::Json;
 use utoipa::OpenApi;
 use utoipa::openapi::OpenApi as Document;
 
-use super::{append, databases, log, lookup, offsets, partitions, scan, status, tables, tail, upsert};
+use super::{append, count, databases, log, lookup, offsets, partitions, scan, status, tables, tail, upsert};
 
 #[derive(OpenApi)]
 #[openapi(
@@ -34,6 +34,7 @@ use super::{append, databases, log, lookup, offsets, partitions, scan, status, t
         offsets::offsets,
         tail::tail,
         scan::scan,
+        count::count,
         status::status,
         status::health,
         status::ready,

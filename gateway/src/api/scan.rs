@@ -2,7 +2,8 @@
 //!
 //! The high watermarks are taken once, at the beginning; rows stream out partition by partition and bucket by bucket, a
 //! piece at a time. When something fails in the middle the answer breaks off, so that no client takes a part for the
-//! whole. Of a primary-key table each bucket is read as it was at one point in time, see [`keyed`].
+//! whole. Of a primary-key table each bucket is read as it was at one point in time, see [`keyed`]; it can be read in pages
+//! too, see [`pages`].
 
 use std::sync::Arc;
 
@@ -26,6 +27,11 @@ use crate::request::{Parameters, TablePath};
 use crate::rows::{Selection, Writer};
 
 mod keyed;
+mod open;
+mod pages;
+mod token;
+
+pub(crate) use pages::Scans;
 
 /// Stored bytes that are read at once.
 const STEP_BYTES: usize = 8 << 20;
@@ -36,8 +42,12 @@ const FORMATS: [AnswerFormat; 4] =
 /// Reads all rows of a table.
 #[utoipa::path(get, path = "/v1/databases/{database}/tables/{table}/scan", tag = "rows",
     params(InTable, Chosen, ("partition" = Option<String>, Query, description = "Only of this partition"),
-        ("limit" = Option<u64>, Query, description = "At most so many rows")),
-    responses((status = 200, description = "All rows as of the beginning of the call")))]
+        ("limit" = Option<u64>, Query, description = "At most so many rows"),
+        ("page_size" = Option<u64>, Query, description = "Of a primary-key table: answer with the first page of at most so many rows; a page may have fewer, or none"),
+        ("page_token" = Option<String>, Query, description = "Go on where a page ended: its Wadi-Next-Page-Token; with page_size alone, all else was said with the first page")),
+    responses((status = 200, description = "All rows as of the beginning of the call, or a page of them; Wadi-Next-Page-Token tells where the next page begins, Wadi-High-Watermarks from where on the log of each bucket goes on"),
+        (status = 410, description = "scan_expired: begin again; the scan rested for 10 minutes, is an hour old, or its shard has moved"),
+        (status = 429, description = "too_many_scans: too many are open")))]
 pub async fn scan(
     State(gateway): State<Gateway>,
     TablePath(name): TablePath,
@@ -46,14 +56,20 @@ pub async fn scan(
 ) -> Result<Response, Problem> {
     let table = gateway.catalog().table(&name)?;
     let format = answer_format(&headers, &FORMATS)?;
+    if let Some(asked) = pages::Asked::of(&mut parameters)? {
+        return asked.answer(&gateway, table, parameters, format).await;
+    }
     let selection = Selection::of_rows(&mut parameters, &table)?;
     let limit = parameters.number("limit", u64::MAX, u64::MAX)?;
     let partition = parameters.text("partition");
     parameters.finish()?;
     let scope = Scope::of(&gateway, &table, partition.as_deref())?;
     if table.has_primary_key() {
+        let marks = pages::marks_of(&gateway, &scope).await?;
         let rows = keyed::Rows::of(gateway, table, scope, selection, limit, format)?;
-        return Ok(streamed(rows.stream(), format));
+        let mut response = streamed(rows.stream(), format);
+        pages::tell_marks(&mut response, &marks);
+        return Ok(response);
     }
     let mut ends = Vec::new();
     for place in scope.places() {

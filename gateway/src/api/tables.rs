@@ -13,6 +13,7 @@ use wadi_model::evolve::SchemaChange;
 use wadi_model::table::ColumnSpec;
 use wadi_model::{Offset, Table, TableSpec};
 
+use super::count;
 use super::databases::json;
 use super::parameters::InTable;
 use crate::app::Gateway;
@@ -64,10 +65,10 @@ struct ColumnDescription {
 /// What is known of a table's rows.
 #[derive(Debug, Serialize)]
 struct Statistics {
-    /// Rows of a log table.
+    /// How many there are, see [`count`]; none where that is not counted.
     #[serde(skip_serializing_if = "Option::is_none")]
     rows: Option<u64>,
-    /// Rows of a primary-key table's changelog. How many keys they leave is not counted.
+    /// Rows of a primary-key table's changelog.
     #[serde(skip_serializing_if = "Option::is_none")]
     changes: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -177,12 +178,13 @@ async fn statistics(gateway: &Gateway, table: &Arc<Table>) -> Result<Statistics,
     let scope = Scope::of(gateway, table, None)?;
     let is_told = scope.bucket_count() <= TOLD_BUCKETS;
     let partitions = table.is_partitioned().then(|| scope.partitions().len());
-    let (mut rows, mut buckets) = (0, Vec::new());
+    let (mut rows, mut changes, mut buckets) = (Some(0), 0, Vec::new());
     for place in scope.places() {
         let id = place.bucket;
         let shard = gateway.host().shard_of(&id, gateway.limits().patience).await?;
         let bounds = shard.bounds(&id);
-        rows += bounds.high_watermark.0 - bounds.log_start.0;
+        rows = rows.zip(count::of_bucket(table, &shard, &place)).map(|(rows, more)| rows + more);
+        changes += bounds.high_watermark.0 - bounds.log_start.0;
         if is_told {
             buckets.push(BucketStatistics {
                 partition: place.partition.as_ref().map(|p| p.name.clone()),
@@ -193,7 +195,7 @@ async fn statistics(gateway: &Gateway, table: &Arc<Table>) -> Result<Statistics,
             });
         }
     }
-    let (rows, changes) = if table.has_primary_key() { (None, Some(rows)) } else { (Some(rows), None) };
+    let changes = table.has_primary_key().then_some(changes);
     Ok(Statistics { rows, changes, partitions, buckets })
 }
 

@@ -9,6 +9,7 @@
 //! end of the read at which the map is what was seen.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use wadi_model::changelog::ChangeType;
 use wadi_model::{Bucket, TableId};
@@ -69,6 +70,8 @@ pub struct Logged {
 pub enum Seen {
     /// The row of a key.
     Key(i64, Option<Image>),
+    /// All rows whose keys lie in a range.
+    Group(Range<i64>, State),
     /// All rows.
     All(State),
 }
@@ -261,6 +264,7 @@ impl<'a> Walk<'a> {
         let state = &self.state;
         self.open.retain(|look| match &look.seen {
             Seen::Key(key, image) => state.get(key) != image.as_ref(),
+            Seen::Group(keys, rows) => !state.range(keys.clone()).eq(rows),
             Seen::All(all) => state != all,
         });
         Ok(())
@@ -278,6 +282,15 @@ impl<'a> Walk<'a> {
                     "{who} saw {image:?} at key {key}; from offset {low} to {high} it never was that, and {then:?} at first"
                 );
                 (if stale { "K3" } else { "K1" }, what)
+            }
+            Seen::Group(keys, rows) => {
+                let fold: Vec<_> = self.state.range(keys.clone()).collect();
+                let what = format!(
+                    "a prefix lookup of {who} saw {rows:?}, which keys {keys:?} are at no offset from {low} to {high}; at {} \
+                     they are {fold:?}",
+                    self.at
+                );
+                ("K6", what)
             }
             Seen::All(all) => {
                 let fold = &self.state;

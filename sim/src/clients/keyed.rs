@@ -13,7 +13,7 @@ use wadi_model::changelog::ChangeType;
 use wadi_model::merge::{TargetColumns, Verb as TargetsFor};
 use wadi_store::shard::{Keyed, LogAnswer, LookupError, Piece, Shard, Targets};
 
-use super::rows::{n, name};
+use super::rows::{GROUP, GROUP_COLUMN, PARTITION_COLUMN, fits_partition, n, name, position};
 use super::{KeyedScene, Scene};
 use crate::checker::Entry;
 use crate::checker::keyed::{Image, Logged, Op, Seen, State, Verb};
@@ -22,7 +22,7 @@ use crate::clock::Dice;
 /// Columns of the table but for the key: those that follow from an id, and the other one.
 const ID_COLUMNS: [usize; 3] = [1, 2, 3];
 const OTHER_COLUMN: usize = 4;
-/// Where it is the last one: the ids that the server gives.
+/// Where it is there: the ids that the server gives.
 const AUTO_COLUMN: usize = 5;
 
 /// Draws what a request of so many rows does. Where one row writes an id, the first one does: it names the request.
@@ -49,7 +49,7 @@ pub(super) struct KeyedRows {
 }
 
 /// The rows of such a request.
-pub(super) fn rows(of: &KeyedScene, ops: &[Op], first: i64) -> Result<KeyedRows, String> {
+pub(super) fn rows(of: &KeyedScene, partition: &str, ops: &[Op], first: i64) -> Result<KeyedRows, String> {
     let has = |verb: Verb| ops.iter().any(|op| op.verb == verb);
     let with_ids = has(Verb::Put) || has(Verb::PutId);
     let with_other = has(Verb::Put) || has(Verb::PutOther);
@@ -67,6 +67,14 @@ pub(super) fn rows(of: &KeyedScene, ops: &[Op], first: i64) -> Result<KeyedRows,
         arrays.push(Arc::new(Int64Array::from_iter(ids())));
     }
     let table = of.table.table();
+    if let Some(at) = position(table, GROUP_COLUMN) {
+        columns.push(at);
+        arrays.push(Arc::new(Int64Array::from_iter_values(ops.iter().map(|op| op.key / GROUP))));
+    }
+    if let Some(at) = position(table, PARTITION_COLUMN) {
+        columns.push(at);
+        arrays.push(Arc::new(StringArray::from_iter_values(ops.iter().map(|_| partition))));
+    }
     let schema = table.schema().arrow().project(&columns).map_err(|e| e.to_string())?;
     let rows = RecordBatch::try_new(Arc::new(schema), arrays).map_err(|e| e.to_string())?;
     let partial = has(Verb::PutId) || has(Verb::PutOther);
@@ -86,12 +94,12 @@ pub(super) fn rows(of: &KeyedScene, ops: &[Op], first: i64) -> Result<KeyedRows,
 }
 
 /// The changelog of an answer that asked for all columns and the change type.
-pub(super) fn entries(of: &KeyedScene, answer: &LogAnswer) -> Result<Vec<Entry>, String> {
+pub(super) fn entries(of: &KeyedScene, partition: &str, answer: &LogAnswer) -> Result<Vec<Entry>, String> {
     let mut all = Vec::new();
     for piece in &answer.pieces {
         let Piece::Batch(batch) = piece else { return Err("change types came undecoded".into()) };
         let changes = batch.column(batch.num_columns() - 1).as_string::<i32>();
-        for (row, (key, image)) in images(of, batch)?.into_iter().enumerate() {
+        for (row, (key, image)) in images(of, partition, batch)?.into_iter().enumerate() {
             let said = changes.value(row);
             let change = ChangeType::ALL.into_iter().find(|change| change.as_str() == said);
             let change = change.ok_or_else(|| format!("{said} is no change type"))?;
@@ -102,10 +110,12 @@ pub(super) fn entries(of: &KeyedScene, answer: &LogAnswer) -> Result<Vec<Entry>,
 }
 
 /// Keys and rows of a batch of all columns.
-fn images(of: &KeyedScene, batch: &RecordBatch) -> Result<Vec<(i64, Image)>, String> {
+fn images(of: &KeyedScene, partition: &str, batch: &RecordBatch) -> Result<Vec<(i64, Image)>, String> {
+    fits_partition(of.table.table(), batch, partition)?;
     let long = |at: usize| batch.column(at).as_primitive::<Int64Type>();
     let (keys, ids, others) = (long(0), long(1), long(OTHER_COLUMN));
     let autos = of.has_ids().then(|| long(AUTO_COLUMN));
+    let groups = position(of.table.table(), GROUP_COLUMN).map(long);
     let ns = batch.column(2).as_primitive::<Int32Type>();
     let names = batch.column(3).as_string::<i32>();
     let image = |row: usize| {
@@ -116,6 +126,9 @@ fn images(of: &KeyedScene, batch: &RecordBatch) -> Result<Vec<(i64, Image)>, Str
         };
         if !fits {
             return Err(format!("row {id:?} has columns {:?} and {:?}", ns.value(row), names.value(row)));
+        }
+        if let Some(groups) = groups.filter(|groups| groups.value(row) != keys.value(row) / GROUP) {
+            return Err(format!("key {} lies in group {}", keys.value(row), groups.value(row)));
         }
         let other = others.is_valid(row).then(|| others.value(row));
         let auto = autos.filter(|autos| autos.is_valid(row)).map(|autos| autos.value(row));
@@ -137,19 +150,28 @@ pub(super) async fn look(scene: &Scene, dice: &Dice, bucket: Bucket, who: &str) 
         scan(scene, dice, bucket, who).await;
         return;
     }
+    if of.has_groups() && dice.chance(0.5) {
+        return look_up_group(scene, dice, bucket, dice.pick(0..of.keys) as i64 / GROUP, who).await;
+    }
     let keys = (0..dice.pick(1..6)).map(|_| dice.pick(0..of.keys) as i64).collect();
     look_up(scene, dice, bucket, keys, who).await;
 }
 
 async fn look_up(scene: &Scene, dice: &Dice, bucket: Bucket, keys: Vec<i64>, who: &str) {
+    let partition = scene.partition(&bucket);
     ask(scene, dice, bucket, who, |shard, of| async move {
-        let column: ArrayRef = Arc::new(Int64Array::from(keys.clone()));
-        let encoded = of.table.encode_keys(&[column], keys.len()).map_err(internal)?;
+        let mut columns: Vec<ArrayRef> = vec![Arc::new(Int64Array::from(keys.clone()))];
+        if of.has_groups() {
+            let groups = keys.iter().map(|key| key / GROUP);
+            columns.insert(0, Arc::new(Int64Array::from_iter_values(groups)));
+        }
+        let encoded = of.table.encode_keys(&columns, keys.len()).map_err(internal)?;
         let found = shard.lookup(&bucket, &encoded).await?;
         let high = shard.bounds(&bucket).high_watermark.0;
         let mut seen = Vec::with_capacity(keys.len());
         for (key, row) in keys.into_iter().zip(found) {
-            let image = row.map(|row| decoded(&of, &[row])).transpose().map_err(LookupError::Internal)?;
+            let image =
+                row.map(|row| decoded(&of, &partition, &[row])).transpose().map_err(LookupError::Internal)?;
             let image = image.and_then(|rows| rows.first().copied());
             if let Some((other, _)) = image.filter(|(found, _)| *found != key) {
                 return Err(LookupError::Internal(format!("key {key} found the row of key {other}")));
@@ -163,30 +185,56 @@ async fn look_up(scene: &Scene, dice: &Dice, bucket: Bucket, keys: Vec<i64>, who
 
 /// Scans all rows, page by page. Whether it came to an end.
 pub(super) async fn scan(scene: &Scene, dice: &Dice, bucket: Bucket, who: &str) -> bool {
-    let page_rows = dice.pick(1..500) as usize;
+    let (page_rows, partition) = (dice.pick(1..500) as usize, scene.partition(&bucket));
     ask(scene, dice, bucket, who, |shard, of| async move {
-        let mut scan = shard.scan_rows(&bucket, &[]).await?;
-        let high = shard.bounds(&bucket).high_watermark.0;
-        let mut state = State::new();
-        loop {
-            let page = scan.page(page_rows, usize::MAX).await?;
-            for (key, image) in decoded(&of, &page.rows).map_err(LookupError::Internal)? {
-                if state.last_key_value().is_some_and(|(last, _)| *last >= key) {
-                    return Err(LookupError::Internal(format!("a scan gives key {key} out of order")));
-                }
-                state.insert(key, image);
-            }
-            if !page.more {
-                return Ok((high, vec![Seen::All(state)]));
-            }
-        }
+        let (high, state) = rows_from(&shard, &of, &partition, bucket, &[], page_rows).await?;
+        Ok((high, vec![Seen::All(state)]))
     })
     .await
 }
 
-fn decoded(of: &KeyedScene, rows: &[Bytes]) -> Result<Vec<(i64, Image)>, String> {
+/// A prefix lookup: the rows of a group of keys.
+async fn look_up_group(scene: &Scene, dice: &Dice, bucket: Bucket, group: i64, who: &str) {
+    let (page_rows, partition) = (dice.pick(1..2 * GROUP as u64) as usize, scene.partition(&bucket));
+    scene.trace.count("prefix lookups");
+    ask(scene, dice, bucket, who, |shard, of| async move {
+        let column: ArrayRef = Arc::new(Int64Array::from(vec![group]));
+        let prefix = of.table.encode_keys(&[column], 1).map_err(internal)?;
+        let (high, rows) = rows_from(&shard, &of, &partition, bucket, prefix.get(0), page_rows).await?;
+        Ok((high, vec![Seen::Group(group * GROUP..(group + 1) * GROUP, rows)]))
+    })
+    .await;
+}
+
+/// The high watermark, and the rows whose key begins so, page by page.
+async fn rows_from(
+    shard: &Shard,
+    of: &KeyedScene,
+    partition: &str,
+    bucket: Bucket,
+    prefix: &[u8],
+    page_rows: usize,
+) -> Result<(u64, State), LookupError> {
+    let mut scan = shard.scan_rows(&bucket, prefix).await?;
+    let high = shard.bounds(&bucket).high_watermark.0;
+    let mut state = State::new();
+    loop {
+        let page = scan.page(page_rows, usize::MAX).await?;
+        for (key, image) in decoded(of, partition, &page.rows).map_err(LookupError::Internal)? {
+            if state.last_key_value().is_some_and(|(last, _)| *last >= key) {
+                return Err(LookupError::Internal(format!("a scan gives key {key} out of order")));
+            }
+            state.insert(key, image);
+        }
+        if !page.more {
+            return Ok((high, state));
+        }
+    }
+}
+
+fn decoded(of: &KeyedScene, partition: &str, rows: &[Bytes]) -> Result<Vec<(i64, Image)>, String> {
     let all: Vec<usize> = (0..of.table.table().schema().columns().len()).collect();
-    images(of, &of.table.decode(rows, &all).map_err(|e| e.to_string())?)
+    images(of, partition, &of.table.decode(rows, &all).map_err(|e| e.to_string())?)
 }
 
 fn internal(error: impl std::fmt::Display) -> LookupError {
@@ -237,7 +285,7 @@ async fn ask<F: Future<Output = Result<(u64, Vec<Seen>), LookupError>>>(
 
 fn summary(seen: &[Seen]) -> String {
     match seen {
-        [Seen::All(state)] => format!("{} rows", state.len()),
+        [Seen::Group(_, state) | Seen::All(state)] => format!("{} rows", state.len()),
         seen => format!("{seen:?}"),
     }
 }

@@ -11,7 +11,7 @@ use wadi_store::shard::{AppendError, Appended, Part, Stamp};
 
 use super::keyed::{self, KeyedRows};
 use super::rows::rows;
-use super::{Scene, Shared};
+use super::{Scene, Shared, partitions};
 use crate::checker::first_id;
 use crate::clock::Dice;
 use crate::gateway::Life;
@@ -43,7 +43,10 @@ enum Try {
 /// last one. Workers of a producer share `sequence`.
 pub async fn produce(scene: Shared, producer: String, kind: Kind, sequence: &AtomicU64, dice: Dice) {
     while !scene.draining() {
-        let bucket = *dice.one_of(&scene.buckets);
+        let Some(bucket) = partitions::target(&scene, &dice).await else {
+            sleep(dice.millis(1..300)).await;
+            continue;
+        };
         let number = sequence.fetch_add(1, Ordering::Relaxed);
         let rows = match dice.pick(0..20) {
             // Without caches each key is some requests, so that parts with keys are kept smaller.
@@ -122,18 +125,18 @@ fn part(
     count: u64,
     stamp: Option<Stamp>,
 ) -> Result<(u64, Part), String> {
-    let table = scene.table(&bucket);
+    let (table, partition) = (scene.table(&bucket), scene.partition(&bucket));
     let compression =
         *dice.one_of(&[LogCompression::None, LogCompression::Lz4, LogCompression::Zstd { level: 1 }]);
     let (request, rows, keyed) = match scene.keyed.get(&bucket.table) {
         None => {
             let request = scene.checker.lock().begin(bucket, count);
-            (request, rows(table.schema().arrow(), first_id(request), count)?, None)
+            (request, rows(table, &partition, first_id(request), count)?, None)
         }
         Some(of) => {
             let ops = keyed::ops(of, dice, count);
             let request = scene.checker.lock().begin_keyed(bucket, ops.clone());
-            let KeyedRows { rows, keyed } = keyed::rows(of, &ops, first_id(request))?;
+            let KeyedRows { rows, keyed } = keyed::rows(of, &partition, &ops, first_id(request))?;
             (request, rows, Some(keyed))
         }
     };

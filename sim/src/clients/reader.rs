@@ -16,7 +16,7 @@ use crate::gateway::Life;
 pub async fn follow(scene: Shared, reader: String, dice: Dice) {
     let mut next: BTreeMap<Bucket, u64> = BTreeMap::new();
     while !scene.over() {
-        let bucket = *dice.one_of(&scene.buckets);
+        let bucket = *dice.one_of(&scene.buckets());
         if scene.keyed.contains_key(&bucket.table) && dice.chance(0.5) {
             keyed::look(&scene, &dice, bucket, &reader).await;
         } else if let Some(life) = scene.gateway_for(&bucket, &dice) {
@@ -51,10 +51,11 @@ async fn read(
     let shard = life.host.shard_of(&bucket, Duration::from_millis(50)).await.ok()?;
     let acked = scene.checker.lock().acked_end(&bucket);
     let (table, of) = (scene.table(&bucket), scene.keyed.get(&bucket.table));
+    let partition = scene.partition(&bucket);
     let request = LogRead {
         table,
         bucket,
-        partition: "",
+        partition: &partition,
         offset: Offset(from),
         columns: (0..table.schema().columns().len()).collect(),
         system: of.map(|_| system::CHANGE_TYPE.to_owned()).into_iter().collect(),
@@ -77,8 +78,8 @@ async fn read(
         }
     };
     let rows = match of {
-        None => entries(table.schema().arrow(), &answer),
-        Some(of) => keyed::entries(of, &answer),
+        None => entries(table, &partition, &answer),
+        Some(of) => keyed::entries(of, &partition, &answer),
     };
     let rows = match rows {
         Ok(rows) => rows,

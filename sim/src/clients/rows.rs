@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use arrow::array::{AsArray, Int32Array, Int64Array, RecordBatch, StringArray};
-use arrow::datatypes::{Int32Type, Int64Type, SchemaRef};
-use wadi_model::ipc;
+use arrow::datatypes::{Int32Type, Int64Type};
+use wadi_model::{Table, ipc};
 use wadi_store::shard::{LogAnswer, Piece};
 
 use crate::checker::Entry;
@@ -19,6 +19,29 @@ pub(crate) const KEYED_COLUMNS: [(&str, &str); 5] =
 /// The column of those that get ids, behind the others.
 pub(crate) const ID_COLUMN: (&str, &str) = ("auto", "bigint");
 
+/// The column of those whose keys lie in groups, which prefix lookups find: it follows from the key.
+pub(crate) const GROUP_COLUMN: (&str, &str) = ("g", "bigint");
+
+/// The column of those with partitions.
+pub(crate) const PARTITION_COLUMN: (&str, &str) = ("p", "string");
+
+/// Keys of a group.
+pub(crate) const GROUP: i64 = 8;
+
+/// Where a table has this column.
+pub(super) fn position(table: &Table, (name, _): (&str, &str)) -> Option<usize> {
+    table.schema().columns().iter().position(|column| column.name == name)
+}
+
+/// Whether all rows name the partition in which they lie.
+pub(super) fn fits_partition(table: &Table, batch: &RecordBatch, partition: &str) -> Result<(), String> {
+    let Some(at) = position(table, PARTITION_COLUMN) else { return Ok(()) };
+    match batch.column(at).as_string::<i32>().iter().find(|found| *found != Some(partition)) {
+        Some(stray) => Err(format!("a row of partition {stray:?} lies in partition \"{partition}\"")),
+        None => Ok(()),
+    }
+}
+
 pub(super) fn n(id: i64) -> i32 {
     (id % 1_000_003) as i32
 }
@@ -27,19 +50,23 @@ pub(super) fn name(id: i64) -> String {
     format!("row {}", id.wrapping_mul(31) % 100_003)
 }
 
-/// The rows of ids from `first` on.
-pub(super) fn rows(schema: &SchemaRef, first: i64, count: u64) -> Result<RecordBatch, String> {
+/// The rows of ids from `first` on, in a partition if the table has some.
+pub(super) fn rows(table: &Table, partition: &str, first: i64, count: u64) -> Result<RecordBatch, String> {
     let ids = || first..first + count as i64;
-    let columns: Vec<arrow::array::ArrayRef> = vec![
+    let mut columns: Vec<arrow::array::ArrayRef> = vec![
         Arc::new(Int64Array::from_iter_values(ids())),
         Arc::new(Int32Array::from_iter_values(ids().map(n))),
         Arc::new(StringArray::from_iter_values(ids().map(name))),
     ];
-    RecordBatch::try_new(schema.clone(), columns).map_err(|e| e.to_string())
+    if position(table, PARTITION_COLUMN).is_some() {
+        columns.push(Arc::new(StringArray::from_iter_values(ids().map(|_| partition))));
+    }
+    RecordBatch::try_new(table.schema().arrow().clone(), columns).map_err(|e| e.to_string())
 }
 
 /// The rows of an answer that asked for all columns of a log table. An error says which row is not what was sent.
-pub(super) fn entries(schema: &SchemaRef, answer: &LogAnswer) -> Result<Vec<Entry>, String> {
+pub(super) fn entries(table: &Table, partition: &str, answer: &LogAnswer) -> Result<Vec<Entry>, String> {
+    let schema = table.schema().arrow();
     let mut all = Vec::new();
     for piece in &answer.pieces {
         let batch = match piece {
@@ -48,6 +75,7 @@ pub(super) fn entries(schema: &SchemaRef, answer: &LogAnswer) -> Result<Vec<Entr
                 ipc::decode(message, schema, 1 << 30).map_err(|e| e.to_string())?
             }
         };
+        fits_partition(table, &batch, partition)?;
         let id = batch.column(0).as_primitive::<Int64Type>();
         let ns = batch.column(1).as_primitive::<Int32Type>();
         let names = batch.column(2).as_string::<i32>();

@@ -39,6 +39,8 @@ fn assert_eventful(summary: &Summary) {
         "requests without an answer",
         "looks by key",
         "files compacted",
+        "prefix lookups",
+        "partitions made",
     ] {
         assert!(summary.count(kind) > 0, "no {kind} in\n{summary}");
     }

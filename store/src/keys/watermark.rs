@@ -15,6 +15,28 @@ pub struct Watermark {
     /// The first offset that is still kept.
     #[prost(uint64, tag = "2")]
     pub start: u64,
+    /// Of a primary-key table: how many rows there are, as the changelog up to `high` tells.
+    #[prost(uint64, tag = "3")]
+    pub rows: u64,
+    /// Whether the changelog has once not told if a row was new, so that `rows` means nothing.
+    #[prost(bool, tag = "4")]
+    pub uncounted: bool,
+}
+
+impl Watermark {
+    /// Counts what a piece of the changelog adds; `None` is not told.
+    pub fn grow(&mut self, more: Option<i64>) {
+        // A deletion without a row before would be a damaged changelog.
+        match more.and_then(|more| self.rows.checked_add_signed(more)) {
+            Some(rows) => self.rows = rows,
+            None => self.uncounted = true,
+        }
+    }
+
+    /// How many rows there are, if that is known.
+    pub fn count(&self) -> Option<u64> {
+        (!self.uncounted).then_some(self.rows)
+    }
 }
 
 /// The key of a bucket.
@@ -42,8 +64,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn entries_read_back(bucket in any_bucket(), high in any::<u64>(), start in any::<u64>()) {
-            let mark = Watermark { high, start };
+        fn entries_read_back(bucket in any_bucket(), numbers in any::<[u64; 3]>(), uncounted in any::<bool>()) {
+            let [high, start, rows] = numbers;
+            let mark = Watermark { high, start, rows, uncounted };
             prop_assert_eq!(decode(&key(&bucket), &mark.encode_to_vec()).unwrap(), (bucket, mark));
         }
 

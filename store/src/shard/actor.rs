@@ -252,7 +252,7 @@ impl Actor {
     /// Merges a part of a primary-key table, and gives a part its offsets.
     fn take(&mut self, mut part: Prepared, share: Share, reply: Reply) {
         let number = self.next_part;
-        let (mut changed, mut life, mut left) = (Vec::new(), Life::Endless, None);
+        let (mut changed, mut life, mut left, mut grown) = (Vec::new(), Life::Endless, None, Some(0));
         if let Payload::Keyed(keyed) = &part.payload {
             let context = &self.shared.context;
             let now = self.time.max(context.env.now_millis());
@@ -261,6 +261,7 @@ impl Actor {
             match merge(keyed, number, &mut self.pending, &self.shared.rows, &mut ids, bounds) {
                 Merged::Done(mut changes) => {
                     (changed, life) = (std::mem::take(&mut changes.last), changes.life());
+                    grown = changes.growth();
                     if ids.drawn() > 0 {
                         let cache = id_cache(keyed);
                         left = Some(self.ids.use_up(part.bucket, ids.drawn()));
@@ -288,7 +289,7 @@ impl Actor {
         let base_offset = *next;
         next.0 += u64::from(part.rows);
         let arrived = Instant::now();
-        let slot = Slot { part, base_offset, arrived, reply, share, number, changed, life, ids: left };
+        let slot = Slot { part, base_offset, arrived, reply, share, number, changed, life, grown, ids: left };
         self.open.push(slot, self.shared.context.settings.object_bytes);
     }
 
@@ -375,21 +376,25 @@ impl Actor {
         let mean = object.len() / chunk_count;
         self.mean_chunk = if self.mean_chunk == usize::MAX { mean } else { (self.mean_chunk * 3 + mean) / 4 };
         let footer = Arc::new(object.footer);
-        self.shared.view.publish(header.seq, &footer, object.chunks.into());
         for (key, once, request) in requests_in(&footer) {
             self.producers.confirm(key, once, request, header.seq, header.time);
         }
-        let view = &self.shared.view;
-        self.group.add(&header, &footer, object.footer_bytes, |bucket| view.bounds(bucket).log_start);
         // In the order of the parts, so that the last change of a row is its state.
         slots.sort_by_key(|slot| slot.number);
-        for slot in slots {
+        // Rows before bounds: who reads rows finds all that is below a high watermark seen before.
+        for slot in slots.iter_mut() {
             let changed = std::mem::take(&mut slot.changed);
             self.pending.confirmed(slot.number, &changed);
             let state = |(key, row)| (key, State::written(row, &slot.life, header.time));
             let changed: Vec<_> = changed.into_iter().map(state).collect();
             self.group.add_rows(&changed);
             self.shared.rows.confirm(header.seq, changed);
+        }
+        let view = &self.shared.view;
+        let grown = slots.iter().map(|slot| (slot.part.bucket, slot.grown));
+        view.publish(header.seq, &footer, object.chunks.into(), grown);
+        self.group.add(&header, &footer, object.footer_bytes, |bucket| view.watermark(bucket));
+        for slot in slots {
             if let Some(left) = slot.ids.take() {
                 self.ids.logged(&slot.part.bucket, &left);
                 self.group.add_ids(slot.part.bucket, left);
@@ -416,7 +421,7 @@ impl Actor {
                     return None;
                 }
                 view.trim_log(&bucket, Offset(change.log_start?));
-                Some(view.bounds(&bucket))
+                Some(view.watermark(&bucket))
             };
             obey(&mut packs, &mut self.group, header.seq, command, marks).map_err(|e| e.to_string())?;
         }

@@ -15,7 +15,6 @@ use wadi_model::{Bucket, LogSeq, Offset};
 use super::packs::Entries;
 use super::producers::{Lifetimes, ProducerKey};
 use super::rows::State;
-use super::view::Bounds;
 use crate::container::{Footer, Header};
 use crate::keyed::FOREVER;
 use crate::keys::applied::{self, Applied};
@@ -59,13 +58,13 @@ impl Group {
         }
     }
 
-    /// Adds the next log object.
+    /// Adds the next log object; what else is known of its buckets stands beside their high watermarks.
     pub(super) fn add(
         &mut self,
         header: &Header,
         footer: &Footer,
         footer_bytes: Bytes,
-        log_start: impl Fn(&Bucket) -> Offset,
+        known: impl Fn(&Bucket) -> Watermark,
     ) {
         if self.objects == 0 {
             self.began = Instant::now();
@@ -87,8 +86,7 @@ impl Group {
         }
         for mark in &footer.high_watermarks {
             let bucket = mark.bucket_id();
-            let start = log_start(&bucket).0;
-            self.watermarks.insert(bucket, Watermark { high: mark.offset, start });
+            self.watermarks.insert(bucket, Watermark { high: mark.offset, ..known(&bucket) });
         }
         self.last = Some(Applied {
             seq: header.seq.0,
@@ -121,8 +119,7 @@ impl Group {
     }
 
     /// Adds where a bucket's log begins now.
-    pub(super) fn add_start(&mut self, bucket: Bucket, bounds: Bounds) {
-        let mark = Watermark { high: bounds.high_watermark.0, start: bounds.log_start.0 };
+    pub(super) fn add_start(&mut self, bucket: Bucket, mark: Watermark) {
         self.watermarks.insert(bucket, mark);
     }
 

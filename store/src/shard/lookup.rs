@@ -125,6 +125,17 @@ impl RowScan {
         // In this order, see `Rows::overlay`.
         let overlay = shared.rows.overlay(range.clone());
         let snapshot = shared.db.snapshot()?;
+        RowScan::of(shared, snapshot, range, overlay, options).await
+    }
+
+    /// The rows of a range at one point in time, which a snapshot and the changes taken before it make up.
+    pub(super) async fn of(
+        shared: &Arc<Shared>,
+        snapshot: Arc<DbSnapshot>,
+        range: Range<Bytes>,
+        overlay: Vec<(Bytes, Confirmed)>,
+        options: &ScanOptions,
+    ) -> Result<RowScan, LookupError> {
         let seq = LogSeq(snapshot.seq());
         let stored = snapshot.scan_with_options(range, options).await?;
         let overlay: Vec<_> = overlay.into_iter().filter(|(_, confirmed)| confirmed.seq > seq).collect();

@@ -152,6 +152,11 @@ impl Changes {
         self.log.len()
     }
 
+    /// How many rows more there are; see [`KeyedTable::growth`].
+    pub(super) fn growth(&self) -> Option<i64> {
+        self.table.growth(self.log.iter().map(|(change, _)| *change))
+    }
+
     /// The changelog as columns, the change type first. CPU work.
     pub(super) fn to_batch(&self) -> Result<RecordBatch, AppendError> {
         let codec = self.table.newest();

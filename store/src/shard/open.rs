@@ -33,6 +33,8 @@ pub(super) struct Slot {
     pub changed: Vec<(Bytes, Row)>,
     /// How long these rows live.
     pub life: Life,
+    /// How many rows more there are, if its changelog tells.
+    pub grown: Option<i64>,
     /// The ids that the bucket has left behind it, if it used some.
     pub ids: Option<IdRanges>,
 }

@@ -21,10 +21,10 @@ use wadi_model::{ErrorKind, Fault, LogSeq};
 use super::actor;
 use super::group::Group;
 use super::part::AppendError;
-use super::view::Bounds;
 use super::{Shard, Shared};
 use crate::container::{BucketRewrite, Command};
 use crate::keys::DamagedEntry;
+use crate::keys::watermark::Watermark;
 use crate::log::ReadError;
 
 pub(super) use state::{Entries, PackState};
@@ -141,13 +141,13 @@ pub(super) fn obey(
     group: &mut Group,
     seq: LogSeq,
     command: &Command,
-    mut marks: impl FnMut(&BucketRewrite) -> Option<Bounds>,
+    mut marks: impl FnMut(&BucketRewrite) -> Option<Watermark>,
 ) -> Result<(), DamagedEntry> {
     if let Some(rewrite) = &command.rewrite {
         group.add_entries(packs.rewrite(seq, rewrite)?);
         for change in &rewrite.buckets {
             match marks(change) {
-                Some(bounds) => group.add_start(change.bucket_id(), bounds),
+                Some(mark) => group.add_start(change.bucket_id(), mark),
                 None if change.gone => group.forget(&change.bucket_id()),
                 None => {}
             }

@@ -27,7 +27,7 @@ use super::producers::{Lifetimes, ProducerKey, remember};
 use super::read::{whole_chunk, whole_command};
 use super::rows::{Rows, State};
 use super::takeover::{Scan, TakeoverError, superseded};
-use super::view::{Bounds, View};
+use super::view::View;
 use super::{Progress, Shared};
 use crate::claim::Claim;
 use crate::container::{BucketRewrite, Chunk, ChunkKind, Command, Header};
@@ -177,9 +177,23 @@ struct Fetched {
 
 /// What a chunk says beyond its entry in the footer.
 enum Said {
-    /// Changes of rows, in order; none if it is of no primary-key table, or of one that is gone.
-    Rows(Vec<(Bytes, State)>),
+    /// Changes of rows; none if it is of no primary-key table, or of one that is gone.
+    Rows(Changed),
     Command(Command),
+}
+
+/// What a changelog chunk says.
+struct Changed {
+    /// Changes of rows, in order.
+    rows: Vec<(Bytes, State)>,
+    /// How many rows more there are, if that is told.
+    growth: Option<i64>,
+}
+
+impl Changed {
+    fn none() -> Changed {
+        Changed { rows: Vec::new(), growth: Some(0) }
+    }
 }
 
 /// What was replayed and is not written yet.
@@ -233,7 +247,10 @@ impl Replay<'_> {
             }
             mark.high = chunk.end().0;
             match said {
-                Said::Rows(changes) => self.group.add_rows(&changes),
+                Said::Rows(changed) => {
+                    mark.grow(changed.growth);
+                    self.group.add_rows(&changed.rows);
+                }
                 Said::Command(Command { ids, .. }) => {
                     if let Some(left) = ids {
                         self.ids.insert(bucket, left.clone());
@@ -250,9 +267,8 @@ impl Replay<'_> {
             remember(self.producers.entry(key.clone()).or_default(), once, request, object.header.time);
             self.dirty.insert(key);
         }
-        let watermarks = &self.watermarks;
-        let start = |bucket: &Bucket| Offset(watermarks.get(bucket).map_or(0, |w| w.start));
-        self.group.add(&object.header, &object.footer, object.footer_bytes, start);
+        let known = |bucket: &Bucket| self.watermarks.get(bucket).copied().unwrap_or_default();
+        self.group.add(&object.header, &object.footer, object.footer_bytes, known);
         for command in orders {
             self.obey(seq, &command)?;
         }
@@ -273,7 +289,7 @@ impl Replay<'_> {
             }
             let mark = watermarks.get_mut(&bucket)?;
             mark.start = mark.start.max(change.log_start?);
-            Some(Bounds { log_start: Offset(mark.start), high_watermark: Offset(mark.high) })
+            Some(*mark)
         };
         Ok(obey(&mut self.packs, &mut self.group, seq, command, marks)?)
     }
@@ -314,7 +330,7 @@ async fn read(
     match chunk.kind() {
         ChunkKind::Command => Ok(Said::Command(whole_command(context, shard, header.seq, chunk).await?)),
         ChunkKind::Changelog if chunk.rows > 0 => Ok(Said::Rows(fold(context, shard, header, chunk).await?)),
-        _ => Ok(Said::Rows(Vec::new())),
+        _ => Ok(Said::Rows(Changed::none())),
     }
 }
 
@@ -324,11 +340,11 @@ async fn fold(
     shard: ShardId,
     header: &Header,
     chunk: &Chunk,
-) -> Result<Vec<(Bytes, State)>, TakeoverError> {
+) -> Result<Changed, TakeoverError> {
     let (seq, time) = (header.seq, header.time);
     let bucket = chunk.bucket_id();
     let table = context.tables.in_log(bucket.table, chunk.schema()).await;
-    let Some(table) = table.map_err(TakeoverError::Unavailable)? else { return Ok(Vec::new()) };
+    let Some(table) = table.map_err(TakeoverError::Unavailable)? else { return Ok(Changed::none()) };
     let damaged = |why: String| TakeoverError::Damaged(format!("log position {seq}: {bucket}: {why}"));
     let Some(codec) = table.codec(chunk.schema()) else {
         return Err(damaged(format!("schema version {} is not known", chunk.schema_id)));
@@ -341,12 +357,7 @@ async fn fold(
     changes.unwrap_or_else(|| Err("decoding panicked".into())).map_err(damaged)
 }
 
-fn changes_in(
-    table: &KeyedTable,
-    chunk: &Chunk,
-    batch: &RecordBatch,
-    time: i64,
-) -> Result<Vec<(Bytes, State)>, String> {
+fn changes_in(table: &KeyedTable, chunk: &Chunk, batch: &RecordBatch, time: i64) -> Result<Changed, String> {
     let (types, rows) = (batch.column(0).as_primitive::<UInt8Type>(), batch.columns()[1..].to_vec());
     let codec = table.codec(chunk.schema()).ok_or("its schema version is not known")?;
     let columns: Vec<usize> = (0..rows.len()).collect();
@@ -356,13 +367,14 @@ fn changes_in(
     let keys = database_keys(&chunk.bucket_id(), &primary);
     let life = table.life(chunk.schema());
     let mut changes = Vec::with_capacity(keys.len());
-    for (row, (key, change)) in keys.into_iter().zip(types.values()).enumerate() {
-        let change = ChangeType::of(*change).ok_or_else(|| format!("{change} is no change type"))?;
+    let known = |change: &u8| ChangeType::of(*change).ok_or_else(|| format!("{change} is no change type"));
+    let types = types.values().iter().map(known).collect::<Result<Vec<_>, _>>()?;
+    for (row, (key, change)) in keys.into_iter().zip(&types).enumerate() {
         match change.effect() {
             Some(true) => changes.push((key, State::written(Some(stored.slice(row)), &life, time))),
             Some(false) => changes.push((key, State::lasting(None))),
             None => {}
         }
     }
-    Ok(changes)
+    Ok(Changed { rows: changes, growth: table.growth(types) })
 }

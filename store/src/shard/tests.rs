@@ -14,12 +14,13 @@ use super::*;
 use crate::container::Frame;
 use setup::{World, ids};
 
+mod engines;
 mod faults;
 mod ids;
 mod keyed;
 mod packs;
-mod relief;
 mod prefixes;
+mod relief;
 mod setup;
 mod swept;
 mod ttl;

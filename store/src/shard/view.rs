@@ -50,6 +50,8 @@ struct Inner {
 #[derive(Debug, Default)]
 struct BucketView {
     bounds: Bounds,
+    /// What is counted; its ends are in `bounds`.
+    counted: Watermark,
     recent: VecDeque<IndexedChunk>,
 }
 
@@ -73,15 +75,24 @@ impl View {
     pub(super) fn new(watermarks: BTreeMap<Bucket, Watermark>, applied: LogSeq, tail_bytes: usize) -> View {
         let bucket = |(bucket, mark): (Bucket, Watermark)| {
             let bounds = Bounds { log_start: Offset(mark.start), high_watermark: Offset(mark.high) };
-            (bucket, BucketView { bounds, recent: VecDeque::new() })
+            (bucket, BucketView { bounds, counted: mark, recent: VecDeque::new() })
         };
         let buckets = watermarks.into_iter().map(bucket).collect();
         View { inner: RwLock::new(Inner { buckets, applied, ..Inner::default() }), tail_bytes }
     }
 
-    /// Makes a durable object readable.
-    pub(super) fn publish(&self, seq: LogSeq, footer: &Arc<Footer>, chunks: Chunks) {
+    /// Makes a durable object readable. `grown` says how many rows more it brings to buckets of primary-key tables.
+    pub(super) fn publish(
+        &self,
+        seq: LogSeq,
+        footer: &Arc<Footer>,
+        chunks: Chunks,
+        grown: impl IntoIterator<Item = (Bucket, Option<i64>)>,
+    ) {
         let mut inner = self.inner.write();
+        for (bucket, more) in grown {
+            inner.buckets.entry(bucket).or_default().counted.grow(more);
+        }
         for (position, chunk) in footer.chunks.iter().enumerate().filter(|(_, chunk)| !chunk.is_of_shard()) {
             let bucket = inner.buckets.entry(chunk.bucket_id()).or_default();
             bucket.bounds.high_watermark = chunk.end();
@@ -122,6 +133,15 @@ impl View {
 
     pub(super) fn bounds(&self, bucket: &Bucket) -> Bounds {
         self.inner.read().buckets.get(bucket).map(|b| b.bounds).unwrap_or_default()
+    }
+
+    /// The ends of a bucket's log, and its count of rows at its end.
+    pub(super) fn watermark(&self, bucket: &Bucket) -> Watermark {
+        let inner = self.inner.read();
+        let Some(BucketView { bounds, counted, .. }) = inner.buckets.get(bucket) else {
+            return Watermark::default();
+        };
+        Watermark { high: bounds.high_watermark.0, start: bounds.log_start.0, ..*counted }
     }
 
     /// What is known of a bucket from `offset` on.

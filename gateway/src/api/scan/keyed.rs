@@ -8,8 +8,8 @@ use async_stream::try_stream;
 use bytes::Bytes;
 use futures::Stream;
 use wadi_model::{ErrorKind, Table};
-use wadi_store::keyed::KeyedTable;
-use wadi_store::shard::{Piece, RowPage, RowScan};
+use wadi_store::keyed::{KeyedTable, RowError};
+use wadi_store::shard::{Piece, RowScan};
 
 use super::BrokenOff;
 use crate::app::Gateway;
@@ -19,10 +19,10 @@ use crate::problem::Problem;
 use crate::rows::{Selection, Writer};
 
 /// Most rows that are decoded at once.
-const PAGE_ROWS: usize = 16 << 10;
+pub(super) const PAGE_ROWS: usize = 16 << 10;
 
 /// Most stored bytes of them.
-const PAGE_BYTES: usize = 4 << 20;
+pub(super) const PAGE_BYTES: usize = 4 << 20;
 
 /// The rows of a table, as they were when the scan began.
 pub(super) struct Rows {
@@ -63,10 +63,11 @@ impl Rows {
                     let page = scan.page(most, PAGE_BYTES).await.map_err(|e| BrokenOff::of(e.into()))?;
                     more = page.more;
                     let (keyed, selection) = (keyed.clone(), selection.clone());
-                    let decoded = gateway.host().context().cpu.run(move || decode(&keyed, &selection, page)).await;
+                    let limit = usize::try_from(left).unwrap_or(usize::MAX);
+                    let work = move || decode(&keyed, &selection, &page.rows, limit);
+                    let decoded = gateway.host().context().cpu.run(work).await;
                     let panicked = || Err(Problem::new(ErrorKind::Internal, "internal", "decoding rows panicked"));
-                    let rows = decoded.unwrap_or_else(panicked).map_err(BrokenOff::of)?;
-                    let rows = rows.slice(0, rows.num_rows().min(usize::try_from(left).unwrap_or(usize::MAX)));
+                    let Decoded { rows, .. } = decoded.unwrap_or_else(panicked).map_err(BrokenOff::of)?;
                     left -= rows.num_rows() as u64;
                     if rows.num_rows() > 0 {
                         yield writer.piece(&Piece::Batch(rows)).map_err(BrokenOff::of)?;
@@ -83,25 +84,50 @@ async fn begin(gateway: &Gateway, place: &Place) -> Result<RowScan, Problem> {
     Ok(shard.scan_rows(&place.bucket, &[]).await?)
 }
 
-/// The selected columns of the rows that match.
-fn decode(keyed: &KeyedTable, selection: &Selection, page: RowPage) -> Result<RecordBatch, Problem> {
+/// Rows of an answer.
+pub(super) struct Decoded {
+    /// The selected columns of the rows that match.
+    pub rows: RecordBatch,
+    /// How many stored rows they were found among.
+    pub used: usize,
+}
+
+/// The selected columns of the first stored rows that match, at most so many.
+pub(super) fn decode(
+    keyed: &KeyedTable,
+    selection: &Selection,
+    stored: &[Bytes],
+    limit: usize,
+) -> Result<Decoded, Problem> {
     let internal =
         |error: &dyn std::fmt::Display| Problem::new(ErrorKind::Internal, "internal", error.to_string());
+    let unreadable = |error: RowError| match error {
+        RowError::UnknownVersion(_) => {
+            let detail = "the table was altered while the scan went on; begin it again";
+            Problem::new(ErrorKind::Gone, "scan_expired", detail)
+        }
+        error => internal(&error),
+    };
     let Some(filter) = &selection.filter else {
-        return keyed.decode(&page.rows, &selection.columns).map_err(|e| internal(&e));
+        let used = stored.len().min(limit);
+        let rows = keyed.decode(&stored[..used], &selection.columns).map_err(unreadable)?;
+        return Ok(Decoded { rows, used });
     };
     let schema = keyed.table().schema();
     let mut columns = selection.columns.clone();
     let needed = filter.columns().iter().filter_map(|name| schema.index_of(name)).collect::<Vec<_>>();
     columns.extend(needed.iter().filter(|i| !selection.columns.contains(i)));
-    let rows = keyed.decode(&page.rows, &columns).map_err(|e| internal(&e))?;
+    let rows = keyed.decode(stored, &columns).map_err(unreadable)?;
     let place = |i: &usize| columns.iter().position(|c| c == i);
     let of_filter: Vec<usize> = needed.iter().filter_map(place).collect();
     let mask = rows.project(&of_filter).map_err(|e| internal(&e))?;
     let mask = filter.evaluate(&mask).map_err(|e| internal(&e))?;
     // A row whose condition is null does not match.
     let mask = if mask.null_count() > 0 { prep_null_mask_filter(&mask) } else { mask };
+    let last = mask.values().set_indices().nth(limit.saturating_sub(1));
+    let used = last.map_or(stored.len(), |last| last + 1);
     let wanted: Vec<usize> = (0..selection.columns.len()).collect();
-    let rows = rows.project(&wanted).map_err(|e| internal(&e))?;
-    filter_record_batch(&rows, &mask).map_err(|e| internal(&e))
+    let rows = rows.project(&wanted).map_err(|e| internal(&e))?.slice(0, used);
+    let rows = filter_record_batch(&rows, &mask.slice(0, used)).map_err(|e| internal(&e))?;
+    Ok(Decoded { rows, used })
 }

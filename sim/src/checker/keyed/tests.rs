@@ -165,6 +165,14 @@ fn reads_are_held_against_the_fold() {
     assert!(history().saw((2, 5), state(&[(1, new), (2, two)])).is_empty());
     assert!(history().saw((5, 5), state(&[(1, new)])).is_empty());
     assert_eq!(history().saw((0, 5), state(&[(1, old)])), ["K1"], "never at one time");
+    let group = |keys, rows: &[(i64, Option<Image>)]| {
+        Seen::Group(keys, rows.iter().filter_map(|(key, image)| Some((*key, (*image)?))).collect())
+    };
+    assert!(history().saw((2, 5), group(2..9, &[(2, two)])).is_empty());
+    assert!(history().saw((5, 5), group(2..9, &[])).is_empty());
+    assert_eq!(history().saw((2, 4), group(2..9, &[])), ["K6"], "a row is missing");
+    assert_eq!(history().saw((5, 5), group(2..9, &[(2, two)])), ["K6"], "a row that was deleted");
+    assert_eq!(history().saw((2, 4), group(0..2, &[(1, old), (2, two)])), ["K6"], "a row of another group");
     // Between the rows of a request nobody may read.
     assert_eq!(history().saw((0, 5), state(&[(1, old), (2, None)])), ["K1"]);
 }

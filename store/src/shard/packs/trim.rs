@@ -85,7 +85,7 @@ impl Shard {
             Some(Looked::Empty { high_watermark }) => high_watermark == bounds.high_watermark,
             None => false,
         };
-        if nothing && !gone || !gone && bounds.log_start >= bounds.high_watermark {
+        if !gone && (nothing || bounds.log_start >= bounds.high_watermark) {
             return Ok(());
         }
         let flushed = shared.progress.borrow().flushed;

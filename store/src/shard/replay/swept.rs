@@ -18,7 +18,9 @@ impl Replay<'_> {
             }
             let kept = self.context.tables.source().kept(&bucket).await;
             if kept.map_err(TakeoverError::Unavailable)?.is_none() {
-                self.watermarks.insert(bucket, Watermark { high: at, start: at });
+                // How many rows there were is gone with them.
+                let mark = Watermark { high: at, start: at, uncounted: true, ..Watermark::default() };
+                self.watermarks.insert(bucket, mark);
             }
         }
         Ok(())

@@ -41,6 +41,7 @@ async fn a_dropped_bucket_goes_on_where_the_log_says() {
 #[tokio::test]
 async fn a_bucket_that_was_not_dropped_must_not_lose_its_watermark() {
     let world = swept().await;
+    world.tables.lock().push(world.table.clone());
     let error = take_over(&world.context, &world.claim().await).await.unwrap_err();
     assert!(
         matches!(&error, TakeoverError::Damaged(why) if why.contains("offset 3 instead of 0")),
