@@ -78,6 +78,12 @@ pub(crate) struct ServerConfig {
     pub(crate) compact_check_interval: Duration,
     #[serde(with = "humantime_serde")]
     pub(crate) drop_delay: Duration,
+    /// How old the log of a shard gets before it is packed.
+    #[serde(with = "humantime_serde")]
+    pub(crate) pack_interval: Duration,
+    /// How long what nobody needs is kept.
+    #[serde(with = "humantime_serde")]
+    pub(crate) deletion_grace: Duration,
     pub(crate) log_format: LogFormat,
     pub(crate) log_level: String,
 }
@@ -192,6 +198,15 @@ pub(crate) struct ServerFlags {
     #[arg(long, env = "WADI_DROP_DELAY", value_name = "TIME", value_parser = humantime::parse_duration)]
     #[serde(skip_serializing_if = "Option::is_none", with = "humantime_serde")]
     drop_delay: Option<Duration>,
+    /// How old rows get before compactors gather them in packs, which many readers read cheaply [default: 10m]. Much data is packed sooner.
+    /// The gateways' setting.
+    #[arg(long, env = "WADI_PACK_INTERVAL", value_name = "TIME", value_parser = humantime::parse_duration)]
+    #[serde(skip_serializing_if = "Option::is_none", with = "humantime_serde")]
+    pack_interval: Option<Duration>,
+    /// How long a compactor keeps objects that nobody needs any more [default: 2h]. Readers that began before may still need them.
+    #[arg(long, env = "WADI_DELETION_GRACE", value_name = "TIME", value_parser = humantime::parse_duration)]
+    #[serde(skip_serializing_if = "Option::is_none", with = "humantime_serde")]
+    deletion_grace: Option<Duration>,
     /// Form of the log on stderr [default: text in dev, json else].
     #[arg(long, env = "WADI_LOG_FORMAT", value_enum)]
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -265,6 +280,8 @@ impl ServerConfig {
             auto_partition_check_interval: Duration::from_secs(600),
             compact_check_interval: Duration::from_secs(60),
             drop_delay: Duration::from_secs(600),
+            pack_interval: Duration::from_secs(600),
+            deletion_grace: Duration::from_secs(2 * 3600),
             log_format: if dev { LogFormat::Text } else { LogFormat::Json },
             log_level: "info,slatedb=warn".to_owned(),
         }

@@ -1,6 +1,7 @@
 //! The one place where the command line starts a server.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use prometheus_client::registry::Registry;
@@ -66,7 +67,8 @@ async fn compact(
     metrics: CompactorMetrics,
 ) -> Result<Compactor, Failure> {
     let (host, meta) = (server.host(), server.meta().clone());
-    let ground = Ground::new(host.context().place(), host.cluster().shards, meta, settings, metrics);
+    let (maker, owners) = (host.context().maker(), Arc::new(host.clone()));
+    let ground = Ground::new(maker, host.cluster().shards, meta, owners, settings, metrics);
     let failed = |e| Failure::new(format!("the compactor cannot start: {e}"));
     Compactor::start(ground).await.map_err(failed)
 }
@@ -82,6 +84,7 @@ pub(crate) async fn compact_alone(config: ServerConfig) -> Result<(), Failure> {
         object_store: url.clone(),
         s3: s3_options(&config),
         etcd_endpoints: config.etcd_endpoints,
+        cpu_threads: std::thread::available_parallelism().map_or(2, usize::from),
     };
     let starting = wadi_compactor::server::start(config);
     let failed = |e| {
@@ -116,6 +119,8 @@ fn compactor_settings(config: &ServerConfig) -> Settings {
         interval: config.compact_check_interval,
         sweep_delay: config.drop_delay,
         sweep_interval: 6 * config.drop_delay,
+        grace: config.deletion_grace,
+        retention_interval: config.compact_check_interval,
         ..Settings::default()
     }
 }
@@ -151,6 +156,7 @@ pub(crate) fn gateway_config(config: ServerConfig) -> Result<GatewayConfig, Fail
         tail_bytes: config.memory_tail.0 as usize,
         block_cache_bytes: config.memory_block_cache.0 as usize / 2,
         segment_cache_bytes: config.memory_block_cache.0 as usize / 2,
+        pack_interval: config.pack_interval,
         cache_dir: config.cache_dir,
         cache_disk_bytes: config.cache_disk_bytes.0 as usize,
         ..defaults

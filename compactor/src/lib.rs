@@ -5,7 +5,8 @@
 //! twice: what a work changes must be safe also if a holder that was paused goes on for a while. Killing a compactor loses
 //! nothing; another one takes its shards when its session has ended.
 //!
-//! It never speaks to gateways and knows nothing of them: it works on the object store and the meta store.
+//! It works on the object store and the meta store. Of a shard's log only the owner knows what is to be done, and only the owner does
+//! it; so it is asked ([`owners`]), in the same process or through its gateway.
 //!
 //! [`Compactor`] runs inside any process that has both stores; [`server`] is a process of its own around it.
 
@@ -17,6 +18,8 @@ use tokio::task::JoinHandle;
 use wadi_meta::catalog::Drops;
 use wadi_meta::{MetaError, MetaErrorKind, MetaStore};
 use wadi_store::database::Place;
+use wadi_store::owners::Owners;
+use wadi_store::pack::Maker;
 use wadi_store::task;
 
 pub use lease::Lease;
@@ -25,6 +28,7 @@ pub use settings::Settings;
 
 mod lease;
 mod metrics;
+pub mod owners;
 pub mod server;
 mod settings;
 mod spread;
@@ -49,8 +53,14 @@ pub struct Ground {
     pub meta: Arc<dyn MetaStore>,
     /// How it behaves.
     pub settings: Arc<Settings>,
+    /// Who owns them.
+    pub owners: Arc<dyn Owners>,
+    /// What packs are made with.
+    pub maker: Maker,
     /// What it counts.
     pub metrics: CompactorMetrics,
+    /// The turns of rounds of packing: one at a time, as each is held in memory.
+    packing: Arc<Semaphore>,
     /// The turns of shards to be compacted.
     turns: Arc<Semaphore>,
 }
@@ -58,14 +68,17 @@ pub struct Ground {
 impl Ground {
     /// The ground of a cluster with so many shards.
     pub fn new(
-        place: Place,
+        maker: Maker,
         shards: u32,
         meta: Arc<dyn MetaStore>,
+        owners: Arc<dyn Owners>,
         settings: Settings,
         metrics: CompactorMetrics,
     ) -> Ground {
         let turns = Arc::new(Semaphore::new(settings.at_once.max(1)));
-        Ground { place, shards, meta, settings: Arc::new(settings), metrics, turns }
+        let packing = Arc::new(Semaphore::new(1));
+        let place = maker.place.clone();
+        Ground { place, shards, meta, settings: Arc::new(settings), owners, maker, metrics, packing, turns }
     }
 }
 

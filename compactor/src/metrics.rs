@@ -18,6 +18,18 @@ pub struct CompactorMetrics {
     pub sweeps: Counter,
     /// Searches for files that nobody needs.
     pub collections: Counter,
+    /// Rounds of packing and merging that owners took.
+    pub pack_rounds: Counter,
+    /// Bytes read for them.
+    pub pack_read_bytes: Counter,
+    /// Bytes written for them.
+    pub pack_written_bytes: Counter,
+    /// Times that a shard's log was trimmed.
+    pub trims: Counter,
+    /// Log objects and packs that nobody needed any more, deleted.
+    pub deleted: Counter,
+    /// Packs that no owner took, deleted.
+    pub orphans: Counter,
     /// Rounds of works that failed. They are tried again.
     pub failures: Counter,
     /// What its compactions did.
@@ -34,6 +46,12 @@ impl CompactorMetrics {
             compacting: Gauge::default(),
             sweeps: Counter::default(),
             collections: Counter::default(),
+            pack_rounds: Counter::default(),
+            pack_read_bytes: Counter::default(),
+            pack_written_bytes: Counter::default(),
+            trims: Counter::default(),
+            deleted: Counter::default(),
+            orphans: Counter::default(),
             failures: Counter::default(),
             compaction: CompactionMetrics::new(own),
         };
@@ -42,6 +60,12 @@ impl CompactorMetrics {
         own.register("compacting_shards", "Shards being compacted now", metrics.compacting.clone());
         own.register("sweeps", "Removals of dropped rows from a shard", metrics.sweeps.clone());
         own.register("collections", "Searches for files that nobody needs", metrics.collections.clone());
+        own.register("pack_rounds", "Rounds of packing and merging", metrics.pack_rounds.clone());
+        own.register("pack_read_bytes", "Bytes read to pack and merge", metrics.pack_read_bytes.clone());
+        own.register("pack_written_bytes", "Bytes of packs written", metrics.pack_written_bytes.clone());
+        own.register("trims", "Times that a shard's log was trimmed", metrics.trims.clone());
+        own.register("deleted_objects", "Log objects and packs deleted", metrics.deleted.clone());
+        own.register("orphans", "Packs deleted that no owner took", metrics.orphans.clone());
         own.register("failures", "Rounds of work that failed", metrics.failures.clone());
         metrics
     }

@@ -13,6 +13,7 @@ use axum::routing::get;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
 use tokio::net::TcpListener;
+use wadi_meta::catalog::Catalog;
 use wadi_meta::etcd::EtcdTls;
 use wadi_meta::{MetaError, MetaStore};
 use wadi_model::env::Env;
@@ -20,8 +21,11 @@ use wadi_store::cluster::{Cluster, ClusterError};
 use wadi_store::database::Place;
 use wadi_store::metadata;
 use wadi_store::objects::{self, Objects, OpenError, S3Options};
-use wadi_store::task::Owned;
+use wadi_store::pack::Maker;
+use wadi_store::secret::ClusterSecret;
+use wadi_store::task::{Cpu, Owned};
 
+use crate::owners::RemoteOwners;
 use crate::{Compactor, CompactorMetrics, Ground, Settings};
 
 /// Between two looks for a cluster that nobody has made yet.
@@ -44,6 +48,8 @@ pub struct CompactorConfig {
     pub etcd_tls: EtcdTls,
     /// How it behaves.
     pub settings: Settings,
+    /// Threads that merge rows.
+    pub cpu_threads: usize,
 }
 
 /// Why a compactor did not start.
@@ -58,6 +64,8 @@ pub enum StartError {
     Meta(#[from] MetaError),
     #[error("cannot listen on {address}: {source}; choose another address with --listen")]
     Listen { address: SocketAddr, source: std::io::Error },
+    #[error("cannot start threads: {0}")]
+    Threads(#[from] wadi_store::task::ThreadsError),
     #[error("cannot write {path}: {source}")]
     AddressFile { path: String, source: std::io::Error },
 }
@@ -88,8 +96,12 @@ pub async fn start(config: CompactorConfig) -> Result<Server, StartError> {
     let cluster = find(&objects).await?;
     let meta = metadata::etcd(&config.etcd_endpoints, &config.etcd_tls, &cluster).await?;
     let Objects { store, root, directory, .. } = objects;
+    let secret = ClusterSecret::of(meta.as_ref(), &env).await?;
     let place = Place { objects: store, root, env, local: directory.is_some() };
-    let ground = Ground::new(place, cluster.shards, meta.clone(), config.settings, metrics);
+    let tables = Arc::new(Catalog::open(meta.clone()).await?);
+    let maker = Maker { place, cpu: Cpu::pool(config.cpu_threads.max(1))?, tables };
+    let owners = Arc::new(RemoteOwners::new(meta.clone(), secret));
+    let ground = Ground::new(maker, cluster.shards, meta.clone(), owners, config.settings, metrics);
     let compactor = Compactor::start(ground).await?;
     Ok(Server { address, compactor, meta, _http: http })
 }

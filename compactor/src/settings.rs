@@ -11,6 +11,14 @@ pub struct Settings {
     pub interval: Duration,
     /// Between two searches for files of a shard that nobody needs, while it changes. Each lists its files.
     pub collect: Duration,
+    /// Between two questions to a shard's owner whether there is something to pack. They cost the object store nothing.
+    pub pack_interval: Duration,
+    /// Between two questions to a shard's owner whether rows have expired, or belong to dropped tables.
+    pub retention_interval: Duration,
+    /// So long after its owner has named it an object is deleted. Readers follow what the index said for up to an hour.
+    pub grace: Duration,
+    /// Between two searches for packs that no owner took. Each lists the shard's packs.
+    pub orphan_interval: Duration,
     /// How long after a drop its rows are removed. Writes that were in flight have then reached the database, and many drops
     /// cost one rewrite.
     pub sweep_delay: Duration,
@@ -26,6 +34,10 @@ impl Default for Settings {
             lease_ttl: Duration::from_secs(10),
             interval: Duration::from_secs(60),
             collect: Duration::from_secs(600),
+            pack_interval: Duration::from_secs(5),
+            retention_interval: Duration::from_secs(60),
+            grace: Duration::from_secs(2 * 3600),
+            orphan_interval: Duration::from_secs(24 * 3600),
             sweep_delay: Duration::from_secs(600),
             sweep_interval: Duration::from_secs(3600),
             at_once: 8,

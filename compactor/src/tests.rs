@@ -16,6 +16,8 @@ use wadi_store::database::LEVEL0_DUE;
 use wadi_store::host::COMPACTORS;
 use wadi_store::keys;
 use wadi_store::log::database_path;
+use wadi_store::secret::ClusterSecret;
+use wadi_store::task::Cpu;
 
 use super::*;
 
@@ -60,7 +62,12 @@ impl World {
         };
         let metrics = CompactorMetrics::new(&mut Registry::default());
         let (place, meta) = (self.place.clone(), self.meta.clone());
-        let ground = Ground::new(place, self.shards, meta, settings, metrics.clone());
+        let tables = Arc::new(Catalog::open(meta.clone()).await.unwrap());
+        let maker = Maker { place, cpu: Cpu::inline(), tables };
+        // No gateway runs, so nobody owns anything.
+        let secret = ClusterSecret::of(meta.as_ref(), &self.place.env).await.unwrap();
+        let owners = Arc::new(owners::RemoteOwners::new(meta.clone(), secret));
+        let ground = Ground::new(maker, self.shards, meta, owners, settings, metrics.clone());
         (Compactor::start(ground).await.unwrap(), metrics)
     }
 

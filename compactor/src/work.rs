@@ -12,6 +12,10 @@ use wadi_meta::catalog::Drops;
 use crate::{Ground, Lease};
 
 mod database;
+mod deletion;
+mod orphans;
+mod packs;
+mod retention;
 mod sweep;
 
 /// The pause after a round that failed.
@@ -34,7 +38,13 @@ pub type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 /// All works of one shard, in no order: they run side by side.
 pub(crate) fn all(ground: &Ground, drops: &Drops) -> Vec<Box<dyn Work>> {
-    vec![Box::new(database::Database::new(ground.clone(), drops.clone()))]
+    vec![
+        Box::new(database::Database::new(ground.clone(), drops.clone())),
+        Box::new(packs::Packs::new(ground.clone())),
+        Box::new(retention::Retention::new(ground.clone())),
+        Box::new(deletion::Deletion::new(ground.clone())),
+        Box::new(orphans::Orphans::new(ground.clone())),
+    ]
 }
 
 /// Runs a work until the lease is over.

@@ -17,10 +17,12 @@ use wadi_model::ErrorKind;
 use wadi_model::env::Env;
 use wadi_store::context::Memory;
 use wadi_store::host::Host;
+use wadi_store::secret::ClusterSecret;
 
 use crate::api;
 use crate::config::Limits;
 use crate::drain::Rest;
+use crate::internal;
 use crate::problem::Problem;
 use crate::request::RequestId;
 
@@ -35,6 +37,7 @@ pub struct Gateway {
 struct Inner {
     catalog: Catalog,
     host: Host,
+    secret: ClusterSecret,
     limits: Limits,
     bodies: Memory,
     registry: Registry,
@@ -44,10 +47,16 @@ struct Inner {
 
 impl Gateway {
     /// A gateway on a catalog and a host.
-    pub fn new(catalog: Catalog, host: Host, limits: Limits, registry: Registry) -> Gateway {
+    pub fn new(
+        catalog: Catalog,
+        host: Host,
+        secret: ClusterSecret,
+        limits: Limits,
+        registry: Registry,
+    ) -> Gateway {
         let bodies = Memory::new(limits.bodies);
         let turn = AtomicU32::new(host.context().env.random() as u32);
-        Gateway { inner: Arc::new(Inner { catalog, host, limits, bodies, registry, turn }) }
+        Gateway { inner: Arc::new(Inner { catalog, host, secret, limits, bodies, registry, turn }) }
     }
 
     /// Databases, tables and partitions.
@@ -58,6 +67,11 @@ impl Gateway {
     /// The shards.
     pub fn host(&self) -> &Host {
         &self.inner.host
+    }
+
+    /// By which the cluster's own processes are known.
+    pub fn secret(&self) -> &ClusterSecret {
+        &self.inner.secret
     }
 
     /// Wall time and randomness.
@@ -107,6 +121,7 @@ pub fn router(gateway: Gateway) -> Router {
         .route("/v1/databases/{database}", get(api::databases::show).delete(api::databases::drop_database))
         .route("/v1/databases/{database}/tables", get(api::tables::list).post(api::tables::create))
         .nest("/v1/databases/{database}/tables/{table}", table)
+        .nest("/internal/v1/shards/{shard}", internal::routes())
         .route("/v1/status", get(api::status::status))
         .route("/health", get(api::status::health))
         .route("/ready", get(api::status::ready))

@@ -10,6 +10,7 @@ mod auto_partition;
 pub mod body;
 pub mod config;
 mod drain;
+mod internal;
 pub mod places;
 pub mod problem;
 pub mod request;

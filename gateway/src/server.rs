@@ -23,6 +23,7 @@ use wadi_store::memtables::Memtables;
 use wadi_store::metadata::{self, MetadataError};
 use wadi_store::metrics::StoreMetrics;
 use wadi_store::objects::{self, Objects, OpenError};
+use wadi_store::secret::ClusterSecret;
 use wadi_store::segments::SegmentCache;
 use wadi_store::settings::InvalidSetting;
 use wadi_store::task::{self, Cpu};
@@ -78,6 +79,7 @@ pub async fn start(config: GatewayConfig, mut registry: Registry) -> Result<Serv
     let address =
         listener.local_addr().map_err(|source| StartError::Listen { address: config.listen, source })?;
     let catalog = Catalog::open(meta.clone()).await?;
+    let secret = ClusterSecret::of(meta.as_ref(), &env).await?;
     let context = context(&config, objects, &cluster, env, &mut registry, &meta, &catalog).await?;
     let host = Host::start(context, meta.clone(), cluster, format!("http://{address}"));
     let listener = Impatient { listener, limit: config.limits.stall };
@@ -90,7 +92,7 @@ pub async fn start(config: GatewayConfig, mut registry: Registry) -> Result<Serv
         lease_ttl: config.settings.lease_ttl,
     };
     let auto_partition = task::spawn(auto_partition::serve(around, stop.subscribe()));
-    let gateway = Gateway::new(catalog, host.clone(), config.limits, registry);
+    let gateway = Gateway::new(catalog, host.clone(), secret, config.limits, registry);
     let mut stopping = stop.subscribe();
     let serve = axum::serve(listener, router(gateway)).with_graceful_shutdown(async move {
         // A dropped server stops too.

@@ -15,6 +15,7 @@ use crate::keyed::KeyedTables;
 use crate::memtables::Memtables;
 use crate::metrics::StoreMetrics;
 use crate::objects::Health;
+use crate::pack::Maker;
 use crate::segments::SegmentCache;
 use crate::settings::Settings;
 use crate::task::Cpu;
@@ -59,6 +60,11 @@ impl Context {
     pub fn place(&self) -> Place {
         let (objects, root, env) = (self.objects.clone(), self.root.clone(), self.env.clone());
         Place { objects, root, env, local: self.local }
+    }
+
+    /// What packs of its shards are made with.
+    pub fn maker(&self) -> Maker {
+        Maker { place: self.place(), cpu: self.cpu.clone(), tables: self.tables.source().clone() }
     }
 }
 

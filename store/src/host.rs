@@ -51,6 +51,11 @@ pub struct Owner {
     pub nonce: String,
 }
 
+/// Where the owner of a shard stands in the meta store.
+pub fn owner_key(shard: ShardId) -> String {
+    format!("shards/{shard}/owner")
+}
+
 /// The shards of one gateway. Clones are the same host.
 #[derive(Clone, Debug)]
 pub struct Host {
@@ -129,6 +134,11 @@ impl Host {
                 _ => return Err(NotOpen { shard: id, note: self.with_illness(note) }),
             }
         }
+    }
+
+    /// A shard, if it is open here.
+    pub fn open_shard(&self, shard: ShardId) -> Option<Shard> {
+        self.inner.places.get(shard).ok().filter(|shard| !shard.has_ended())
     }
 
     /// Adds what is wrong with the object store, which may be what is behind it all.
@@ -227,7 +237,7 @@ async fn live_in(inner: &Arc<Inner>, session: Arc<dyn Session>) {
 
 /// Keeps one shard for as long as the session lives.
 async fn keep(inner: Arc<Inner>, shard: ShardId, session: Arc<dyn Session>) {
-    let key = format!("shards/{shard}/owner");
+    let key = owner_key(shard);
     while !session.is_lost() && !inner.is_stopping() {
         let revision = match claim(&inner, &key, session.as_ref()).await {
             Ok(Claimed::Ours(revision)) => revision,

@@ -24,11 +24,13 @@ pub mod memtables;
 pub mod metadata;
 pub mod metrics;
 pub mod objects;
+pub mod owners;
 pub mod pack;
-pub mod place;
+pub mod secret;
 pub mod segments;
 pub mod settings;
 pub mod shard;
+pub mod stored;
 pub mod task;
 
 pub use context::Context;

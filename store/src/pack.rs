@@ -13,17 +13,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use object_store::path::Path;
 use object_store::{ObjectStore, ObjectStoreExt};
 use tokio::time::Instant;
-use wadi_model::env::Env;
 use wadi_model::{Bucket, LogSeq, SchemaId, ShardId, TableId};
 
 use crate::container::{Chunk, Damaged, Header, Kind, seal};
+use crate::database::Place;
 use crate::keyed::TableSource;
 use crate::log::{PutOutcome, ReadError, create};
-use crate::place::{FINAL, PackId, PackName, Place};
 use crate::shard::{Inputs, Round};
+use crate::stored::{FINAL, PackId, PackName, StoredObject};
 use crate::task::Cpu;
 use merge::{Source, merge};
 
@@ -67,20 +66,13 @@ pub enum MakeError {
         /// Why.
         why: String,
     },
-    /// The round does not say what it should.
-    #[error("the round cannot be done: {0}")]
-    Round(String),
 }
 
 /// What packs are made with.
 #[derive(Clone, Debug)]
 pub struct Maker {
-    /// The object store.
-    pub objects: Arc<dyn ObjectStore>,
-    /// The cluster's root in it.
-    pub root: Path,
-    /// Wall time and randomness.
-    pub env: Env,
+    /// Where the shards are.
+    pub place: Place,
     /// Where CPU work runs.
     pub cpu: Cpu,
     /// Where tables come from.
@@ -198,7 +190,7 @@ impl Packing<'_> {
             return Ok(());
         }
         let Packing { maker, shard, round, .. } = *self;
-        let id = PackId::new(&maker.env);
+        let id = PackId::new(&maker.place.env);
         let name = PackName { from: round.from, to: round.to, level, token: round.token, id };
         let header = Header {
             kind: Kind::Pack,
@@ -207,13 +199,13 @@ impl Packing<'_> {
             last: round.to,
             token: round.token,
             put_id: id.0,
-            time: maker.env.now_millis(),
+            time: maker.place.env.now_millis(),
         };
         let pack = seal(header, chunks);
-        let place = Place::pack(&maker.root, shard, &name);
+        let object = StoredObject::pack(&maker.place.root, shard, &name);
         let deadline = Instant::now() + PUT_BUDGET;
-        let store = maker.objects.as_ref();
-        match create(store, &place.path, &header, &pack.pieces, deadline).await {
+        let store = maker.place.objects.as_ref();
+        match create(store, &object.path, &header, &pack.pieces, deadline).await {
             PutOutcome::Written => {}
             PutOutcome::Taken(_) => {
                 return Err(MakeError::Write { name, why: "another object has its name".into() });

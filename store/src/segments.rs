@@ -22,7 +22,7 @@ use crate::container::Damaged;
 use crate::disk_cache::DiskCache;
 use crate::log::ReadError;
 use crate::metrics::StoreMetrics;
-use crate::place::{ObjectId, PackId, Place};
+use crate::stored::{ObjectId, PackId, StoredObject};
 
 /// Segments that lie no further apart are read by one request: the bytes between cost less than a round trip.
 const MERGE_GAP: u64 = 16 << 10;
@@ -193,7 +193,7 @@ impl SegmentCache {
         &self,
         objects: &Arc<dyn ObjectStore>,
         metrics: &StoreMetrics,
-        place: &Place,
+        place: &StoredObject,
         wanted: &[Segment],
     ) -> Result<Vec<Bytes>, ReadError> {
         let key = |s: &Segment| Key { shard: place.shard, object: place.id, start: s.range.start };

@@ -62,9 +62,12 @@ impl Crew {
 #[derive(Clone, Debug)]
 pub struct Cpu(Option<Arc<rayon::ThreadPool>>);
 
+/// Why a pool has no threads.
+pub use rayon::ThreadPoolBuildError as ThreadsError;
+
 impl Cpu {
     /// A pool of so many threads, named `wadi-cpu-N`.
-    pub fn pool(threads: usize) -> Result<Cpu, rayon::ThreadPoolBuildError> {
+    pub fn pool(threads: usize) -> Result<Cpu, ThreadsError> {
         let name = |i| format!("wadi-cpu-{i}");
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).thread_name(name).build()?;
         Ok(Cpu(Some(Arc::new(pool))))

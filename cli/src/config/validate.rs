@@ -119,6 +119,12 @@ impl ServerConfig {
         if !(Duration::from_secs(1)..=Duration::from_secs(600)).contains(&looks) {
             return outside("compact_check_interval", time(looks), "1s", "10m");
         }
+        if !(Duration::from_secs(1)..=Duration::from_secs(24 * 3600)).contains(&self.pack_interval) {
+            return outside("pack_interval", time(self.pack_interval), "1s", "1day");
+        }
+        if self.deletion_grace > Duration::from_secs(30 * 24 * 3600) {
+            return outside("deletion_grace", time(self.deletion_grace), "0s", "30days");
+        }
         if self.drop_delay > Duration::from_secs(7 * 24 * 3600) {
             return outside("drop_delay", time(self.drop_delay), "0s", "7days");
         }

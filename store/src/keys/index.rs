@@ -6,7 +6,7 @@ use wadi_model::{Bucket, LogSeq, Offset};
 
 use super::{DamagedEntry, bucket_key, damaged, kind, split_bucket};
 use crate::container::Chunk;
-use crate::place::{ObjectId, PackId};
+use crate::stored::{ObjectId, PackId};
 
 /// The chunks of one bucket in one group of log objects, or in one pack, by offset.
 #[derive(Clone, PartialEq, Message)]

@@ -6,7 +6,7 @@ use wadi_model::{LogSeq, Token};
 
 use super::{DamagedEntry, all_of, damaged, kind};
 use crate::container::Footer;
-use crate::place::{PackId, PackName};
+use crate::stored::{PackId, PackName};
 
 /// What is known of a pack.
 #[derive(Clone, Copy, PartialEq, Message)]

@@ -10,15 +10,15 @@ use wadi_model::{Bucket, ShardId};
 
 use super::merge::Source;
 use super::{
-    AHEAD, Bytes, Damaged, Inputs, LogSeq, MakeError, Maker, ObjectStore, ObjectStoreExt, PackName, Place,
-    ReadError,
+    AHEAD, Bytes, Damaged, Inputs, LogSeq, MakeError, Maker, ObjectStore, ObjectStoreExt, ReadError,
+    StoredObject,
 };
 use crate::container::{Footer, HEADER_LEN, TAIL_BYTES, TRAILER_LEN, Trailer};
 
 /// An object of a round.
 #[derive(Debug)]
 pub(super) struct Input {
-    place: Place,
+    place: StoredObject,
     pub footer: Arc<Footer>,
     /// Its end, from which the footer was read. Small objects are there as a whole.
     tail: Bytes,
@@ -80,17 +80,13 @@ impl Input {
 impl Maker {
     /// Reads the footers of a round's objects.
     pub(super) async fn open(&self, shard: ShardId, inputs: &Inputs) -> Result<Vec<Input>, MakeError> {
-        let places: Vec<Place> = match inputs {
-            Inputs::Log(log) => log.iter().map(|seq: &LogSeq| Place::log(&self.root, shard, *seq)).collect(),
-            Inputs::Packs(names) => {
-                let place = |name: &String| {
-                    let name: PackName = name.parse().map_err(|e| MakeError::Round(format!("{e}")))?;
-                    Ok(Place::pack(&self.root, shard, &name))
-                };
-                names.iter().map(place).collect::<Result<_, MakeError>>()?
-            }
+        let root = &self.place.root;
+        let places: Vec<StoredObject> = match inputs {
+            Inputs::Log(log) => log.iter().map(|seq: &LogSeq| StoredObject::log(root, shard, *seq)).collect(),
+            Inputs::Packs(names) => names.iter().map(|name| StoredObject::pack(root, shard, name)).collect(),
         };
-        let reads: Vec<_> = places.into_iter().map(|place| open(self.objects.as_ref(), place)).collect();
+        let reads: Vec<_> =
+            places.into_iter().map(|place| open(self.place.objects.as_ref(), place)).collect();
         stream::iter(reads).buffered(AHEAD).try_collect().await
     }
 
@@ -100,7 +96,8 @@ impl Maker {
         inputs: &[Input],
         buckets: &[(Bucket, u64)],
     ) -> Result<BTreeMap<Bucket, Vec<Source>>, MakeError> {
-        let reads: Vec<_> = inputs.iter().map(|input| input.chunks(self.objects.as_ref(), buckets)).collect();
+        let reads: Vec<_> =
+            inputs.iter().map(|input| input.chunks(self.place.objects.as_ref(), buckets)).collect();
         let found: Vec<Vec<Source>> = stream::iter(reads).buffered(AHEAD).try_collect().await?;
         let mut sources: BTreeMap<Bucket, Vec<Source>> = BTreeMap::new();
         for source in found.into_iter().flatten() {
@@ -110,7 +107,7 @@ impl Maker {
     }
 }
 
-async fn open(store: &dyn ObjectStore, place: Place) -> Result<Input, MakeError> {
+async fn open(store: &dyn ObjectStore, place: StoredObject) -> Result<Input, MakeError> {
     let failed = |source| ReadError::Store { path: place.path.clone(), source };
     let suffix = GetOptions { range: Some(GetRange::Suffix(TAIL_BYTES)), ..GetOptions::default() };
     let found = store.get_opts(&place.path, suffix).await.map_err(failed)?;

@@ -36,8 +36,8 @@ struct World {
 
 const MIB: usize = 1 << 20;
 
-fn place() -> Place {
-    Place::log(&Path::default(), ShardId(1), LogSeq(2))
+fn place() -> StoredObject {
+    StoredObject::log(&Path::default(), ShardId(1), LogSeq(2))
 }
 
 impl World {

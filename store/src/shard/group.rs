@@ -23,7 +23,7 @@ use crate::keys::index::{self, IndexEntry, IndexedChunk};
 use crate::keys::producer::{self, ProducerEntry};
 use crate::keys::watermark::{self, Watermark};
 use crate::keys::{object, producer::SeenRequest};
-use crate::place::ObjectId;
+use crate::stored::ObjectId;
 
 /// Changes of consecutive log objects.
 #[derive(Debug)]

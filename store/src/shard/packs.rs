@@ -85,6 +85,20 @@ impl Fault for PackError {
     }
 }
 
+impl PackError {
+    /// The error of this [code](Fault::code), as it came from another process.
+    pub fn of_code(code: &str, why: String) -> PackError {
+        match code {
+            "shard_not_open" => PackError::NotOwned,
+            "round_stale" => PackError::Stale(why),
+            "packs_refused" => PackError::Refused(why),
+            "outcome_unknown" => PackError::OutcomeUnknown,
+            "internal" => PackError::Internal(why),
+            _ => PackError::Unavailable(why),
+        }
+    }
+}
+
 impl From<slatedb::Error> for PackError {
     fn from(error: slatedb::Error) -> PackError {
         match error.kind() {

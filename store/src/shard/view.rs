@@ -13,7 +13,7 @@ use wadi_model::{Bucket, LogSeq, Offset};
 use crate::container::Footer;
 use crate::keys::index::IndexedChunk;
 use crate::keys::watermark::Watermark;
-use crate::place::ObjectId;
+use crate::stored::ObjectId;
 
 /// Most objects that are kept in memory for their chunks, however small they are.
 const TAIL_OBJECTS: usize = 1024;

@@ -16,8 +16,8 @@ use crate::container::{BucketRewrite, Chunk, Command, Footer, Kind, LogRound, Ne
 use crate::keys::index::{self, IndexEntry, IndexedChunk};
 use crate::keys::{object, pack};
 use crate::log::{LogObject, read_object};
-use crate::place::{FINAL, ObjectId, PackId, PackName, Place};
 use crate::shard::{Shard, Shared};
+use crate::stored::{FINAL, ObjectId, PackId, PackName, StoredObject};
 use crate::task;
 
 /// Packs older than this are not taken any more, so that whoever looks for orphans knows when one is. By the clocks of two machines.
@@ -313,8 +313,7 @@ async fn inputs(shared: &Shared, round: &Round) -> Result<BTreeMap<ObjectId, Foo
         Inputs::Packs(names) => {
             let mut inputs = BTreeMap::new();
             for name in names {
-                let name: PackName = name.parse().map_err(|e| PackError::Refused(format!("{e}")))?;
-                if !is_alive(&shared.packs.read(), &name) {
+                if !is_alive(&shared.packs.read(), name) {
                     return Err(stale(format!("{name} is not a shared pack any more")));
                 }
                 let stored = shared.db.get(pack::contents_key(name.id)).await?;
@@ -335,7 +334,7 @@ fn is_alive(state: &PackState, name: &PackName) -> bool {
 async fn read_packs(shared: &Shared, names: &[PackName]) -> Result<Vec<(PackName, LogObject)>, PackError> {
     let (context, shard) = (&shared.context, shared.claim.shard());
     let read = |name: PackName| async move {
-        let place = Place::pack(&context.root, shard, &name);
+        let place = StoredObject::pack(&context.root, shard, &name);
         let object = read_object(context.objects.as_ref(), &place.path).await?;
         let object = object.ok_or_else(|| PackError::Refused(format!("{name} is not there")))?;
         let header = &object.header;

@@ -11,20 +11,20 @@ use wadi_model::LogSeq;
 use super::{PackError, PackState};
 use crate::container::{Command, Deleted};
 use crate::keys::object;
-use crate::place::PackName;
 use crate::shard::{Progress, Shard};
+use crate::stored::PackName;
 use crate::task;
 
 /// Most objects of one list.
-const LIST: usize = 1000;
+const LIST: usize = 10_000;
 
 /// Objects that nobody needs any more.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Deletable {
     /// Log objects.
     pub log: Vec<LogSeq>,
-    /// Packs, by name.
-    pub packs: Vec<String>,
+    /// Packs.
+    pub packs: Vec<PackName>,
 }
 
 impl Deletable {
@@ -35,25 +35,24 @@ impl Deletable {
 }
 
 impl Shard {
-    /// Objects of the shard that may be deleted, after a grace time. Where there are none, it costs no request.
-    pub async fn deletable(&self) -> Result<Deletable, PackError> {
+    /// Objects of the shard that may be deleted, after a grace time: packs, and the first log objects behind `after`. Where there are none, it
+    /// costs no request. The lease is not looked at: what an earlier owner knew to be of no use is of no use for ever.
+    pub async fn deletable(&self, after: LogSeq) -> Result<Deletable, PackError> {
         let shared = &self.shared;
-        if !shared.claim.hold().await {
-            return Err(PackError::NotOwned);
-        }
         let progress = *shared.progress.borrow();
         let (last, packs) = {
             let state = shared.packs.read();
             (last_deletable(&state, progress), state.dead_packs(progress))
         };
+        let first = after.max(*shared.deleted.lock()).next();
         let mut log = Vec::new();
-        if *shared.deleted.lock() < last {
-            let mut entries = shared.db.scan(object::key(LogSeq(0))..=object::key(last)).await?;
+        if first <= last {
+            let mut entries = shared.db.scan(object::key(first)..=object::key(last)).await?;
             while log.len() < LIST {
                 let Some(entry) = entries.next().await? else { break };
                 log.push(object::seq(&entry.key)?);
             }
-            if log.is_empty() {
+            if log.is_empty() && after == LogSeq(0) {
                 *shared.deleted.lock() = last;
             }
         }
@@ -109,24 +108,23 @@ fn last_deletable(state: &PackState, progress: Progress) -> LogSeq {
 }
 
 impl PackState {
-    fn dead_packs(&self, progress: Progress) -> Vec<String> {
+    fn dead_packs(&self, progress: Progress) -> Vec<PackName> {
         let dead = self
             .packs
             .iter()
             .filter(|(_, entry)| entry.dead_since != 0 && entry.dead_since <= progress.flushed.0);
-        dead.take(LIST).map(|(id, entry)| entry.name(*id).to_string()).collect()
+        dead.take(LIST).map(|(id, entry)| entry.name(*id)).collect()
     }
 
     /// Those of these packs that are known, all of which must be dead.
-    fn known_dead(&self, names: &[String], progress: Progress) -> Result<Vec<String>, PackError> {
+    fn known_dead(&self, names: &[PackName], progress: Progress) -> Result<Vec<String>, PackError> {
         let mut known = Vec::with_capacity(names.len());
         for name in names {
-            let id = name.parse::<PackName>().map_err(|e| PackError::Refused(e.to_string()))?.id;
-            match self.packs.get(&id) {
+            match self.packs.get(&name.id) {
                 Some(entry) if entry.dead_since == 0 || entry.dead_since > progress.flushed.0 => {
                     return Err(PackError::Refused(format!("{name} is needed")));
                 }
-                Some(_) => known.push(name.clone()),
+                Some(_) => known.push(name.to_string()),
                 // Reported before.
                 None => {}
             }

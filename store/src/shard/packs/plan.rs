@@ -9,9 +9,9 @@ use super::{PackError, PackState};
 use crate::keys::object;
 use crate::keys::pack::PackEntry;
 use crate::keys::packing::Packing;
-use crate::place::{PackId, PackName};
 use crate::settings::Settings;
 use crate::shard::{Progress, Shard};
+use crate::stored::{PackId, PackName};
 
 /// Shared packs of a level that are merged into one of the next.
 const MERGE: usize = 8;
@@ -40,17 +40,15 @@ pub struct Round {
 pub enum Inputs {
     /// Log objects.
     Log(Vec<LogSeq>),
-    /// Shared packs, by name.
-    Packs(Vec<String>),
+    /// Shared packs.
+    Packs(Vec<PackName>),
 }
 
 impl Shard {
-    /// The next round, if one is due. Where nothing is, it costs no request.
+    /// The next round, if one is due. Where nothing is, it costs no request. The lease is not looked at: a round that an owner plans that has lost
+    /// it is refused when it is to be committed.
     pub async fn next_round(&self) -> Result<Option<Round>, PackError> {
         let shared = &self.shared;
-        if !shared.claim.hold().await {
-            return Err(PackError::NotOwned);
-        }
         let progress = *shared.progress.borrow();
         let (settings, now) = (&shared.context.settings, shared.context.env.now_millis());
         let (packing, merge) = {
@@ -67,7 +65,6 @@ impl Shard {
         Ok(merge.map(|(names, level)| {
             let from = names.iter().map(|name| name.from).min().unwrap_or_default();
             let to = names.iter().map(|name| name.to).max().unwrap_or_default();
-            let names = names.iter().map(PackName::to_string).collect();
             Round { token, from, to, level: level + 1, inputs: Inputs::Packs(names) }
         }))
     }

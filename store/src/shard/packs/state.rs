@@ -13,7 +13,7 @@ use crate::keys::index::{self, IndexEntry, IndexedChunk};
 use crate::keys::pack::{self, PackContents, PackEntry};
 use crate::keys::packing::{self, Packing};
 use crate::keys::{DamagedEntry, object};
-use crate::place::{PackId, PackName};
+use crate::stored::{PackId, PackName};
 
 /// Entries of the database to be written, or deleted.
 pub(in super::super) type Entries = BTreeMap<Bytes, Option<Bytes>>;

@@ -11,9 +11,9 @@ use super::PackError;
 use super::state::last_of;
 use crate::container::{BucketRewrite, Command, Released, Rewrite};
 use crate::keys::index::{self, IndexEntry, IndexedChunk};
-use crate::place::{ObjectId, PackId};
 use crate::shard::Shard;
 use crate::shard::view::Bounds;
+use crate::stored::{ObjectId, PackId};
 use crate::task;
 
 /// Most index entries that one command removes.

@@ -20,8 +20,8 @@ use super::{LogRead, LogReadError, Piece, internal};
 use crate::container::{Chunk, ChunkKind, Command, Damaged};
 use crate::context::Context;
 use crate::log::ReadError;
-use crate::place::{ObjectId, Place};
 use crate::segments::Segment;
+use crate::stored::{ObjectId, StoredObject};
 
 /// A chunk's message may grow to this when it is decompressed; nothing that was written is larger.
 pub(crate) const MAX_RAW: u64 = 512 << 20;
@@ -285,7 +285,7 @@ pub(in super::super) async fn whole_chunk(
     columns: SchemaRef,
 ) -> Result<RecordBatch, ReadError> {
     let all: Vec<usize> = (0..chunk.columns.len()).collect();
-    let place = Place::log(&context.root, shard, seq);
+    let place = StoredObject::log(&context.root, shard, seq);
     let bytes = fetch(context, &place, &segments_of(chunk, &all)).await?;
     let damaged = |e: ipc::IpcError| ReadError::damaged(&place.path, Damaged(e.to_string()));
     let message = match bytes.as_slice() {
@@ -302,12 +302,16 @@ pub(in super::super) async fn whole_command(
     seq: LogSeq,
     chunk: &Chunk,
 ) -> Result<Command, ReadError> {
-    let place = Place::log(&context.root, shard, seq);
+    let place = StoredObject::log(&context.root, shard, seq);
     let bytes = fetch(context, &place, &segments_of(chunk, &[])).await?;
     Command::read(&bytes.concat()).map_err(|e| ReadError::damaged(&place.path, e))
 }
 
-async fn fetch(context: &Context, place: &Place, segments: &[Segment]) -> Result<Vec<Bytes>, ReadError> {
+async fn fetch(
+    context: &Context,
+    place: &StoredObject,
+    segments: &[Segment],
+) -> Result<Vec<Bytes>, ReadError> {
     context.segments.fetch(&context.objects, &context.metrics, place, segments).await
 }
 

@@ -10,7 +10,7 @@ use super::{LogReadError, internal};
 use crate::container::Footer;
 use crate::keys::index::IndexedChunk;
 use crate::keys::{object, pack};
-use crate::place::{ObjectId, Place};
+use crate::stored::{ObjectId, StoredObject};
 
 /// Footers that are loaded at once. Without cached blocks each is a few requests.
 const FOOTERS_AHEAD: usize = 16;
@@ -18,7 +18,7 @@ const FOOTERS_AHEAD: usize = 16;
 /// An object that rows are read from.
 #[derive(Debug)]
 pub(super) struct Opened {
-    pub place: Place,
+    pub place: StoredObject,
     pub footer: Arc<Footer>,
 }
 
@@ -55,7 +55,7 @@ async fn open(shared: &Shared, id: ObjectId) -> Result<Arc<Opened>, LogReadError
     let moved = || LogReadError::Moved(id.to_string());
     let opened = match id {
         ObjectId::Log(seq) => {
-            let place = Place::log(root, shard, seq);
+            let place = StoredObject::log(root, shard, seq);
             match shared.view.object(seq) {
                 Some((footer, _)) => Opened { place, footer },
                 None => {
@@ -67,7 +67,7 @@ async fn open(shared: &Shared, id: ObjectId) -> Result<Arc<Opened>, LogReadError
         ObjectId::Pack(pack) => {
             let stored = shared.db.get(pack::contents_key(pack)).await?.ok_or_else(moved)?;
             let (name, footer) = pack::decode_contents(&stored).map_err(internal)?;
-            Opened { place: Place::pack(root, shard, &name), footer: Arc::new(footer) }
+            Opened { place: StoredObject::pack(root, shard, &name), footer: Arc::new(footer) }
         }
     };
     Ok(Arc::new(opened))

@@ -10,8 +10,8 @@ use wadi_model::{PartitionId, Table, TableId};
 
 use super::super::packs::{Deletable, Inputs, PackError, Round};
 use super::*;
-use crate::pack::{Made, Maker};
-use crate::place::{FINAL, Place};
+use crate::pack::Made;
+use crate::stored::{FINAL, PackName, StoredObject};
 
 /// Everything is due at once, and durable soon.
 fn world() -> World {
@@ -25,19 +25,8 @@ fn world() -> World {
 }
 
 impl World {
-    fn maker(&self) -> Maker {
-        let Context { objects, root, env, cpu, tables, .. } = &self.context;
-        Maker {
-            objects: objects.clone(),
-            root: root.clone(),
-            env: env.clone(),
-            cpu: cpu.clone(),
-            tables: tables.source().clone(),
-        }
-    }
-
     async fn make(&self, round: &Round) -> Made {
-        self.maker().make(ShardId(0), round).await.unwrap()
+        self.context.maker().make(ShardId(0), round).await.unwrap()
     }
 
     /// Does the next round, if one is due.
@@ -52,9 +41,9 @@ impl World {
     /// Deletes what may be deleted, without any grace.
     async fn delete(&self, shard: &Shard) -> Deletable {
         settle(shard).await;
-        let gone = shard.deletable().await.unwrap();
-        let log = gone.log.iter().map(|seq| Place::log(&self.context.root, ShardId(0), *seq).path);
-        let pack = |name: &String| Place::pack(&self.context.root, ShardId(0), &name.parse().unwrap()).path;
+        let gone = shard.deletable(LogSeq(0)).await.unwrap();
+        let log = gone.log.iter().map(|seq| StoredObject::log(&self.context.root, ShardId(0), *seq).path);
+        let pack = |name: &PackName| StoredObject::pack(&self.context.root, ShardId(0), name).path;
         for path in log.chain(gone.packs.iter().map(pack)) {
             self.context.objects.delete(&path).await.unwrap();
         }
@@ -115,7 +104,7 @@ async fn what_is_packed_may_be_deleted_and_only_that() {
         shard.append(world.part(0, i..i + 1)).await.unwrap();
     }
     settle(&shard).await;
-    assert!(shard.deletable().await.unwrap().is_empty(), "nothing is packed yet");
+    assert!(shard.deletable(LogSeq(0)).await.unwrap().is_empty(), "nothing is packed yet");
     let early = Deletable { log: vec![LogSeq(2)], packs: Vec::new() };
     assert!(matches!(shard.note_deleted(early).await, Err(PackError::Refused(_))));
     world.pack(&shard).await.unwrap();

@@ -7,6 +7,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use object_store::path::Path;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use ulid::Ulid;
 use wadi_model::env::Env;
 use wadi_model::{LogSeq, ShardId, Token};
@@ -40,7 +41,7 @@ impl fmt::Display for PackId {
 pub const FINAL: u32 = 99;
 
 /// A pack's name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PackName {
     /// The first log position whose rows it holds.
     pub from: LogSeq,
@@ -65,6 +66,18 @@ impl fmt::Display for PackName {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("\"{0}\" is not the name of a pack")]
 pub struct NotAPack(String);
+
+impl Serialize for PackName {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for PackName {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<PackName, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+    }
+}
 
 impl FromStr for PackName {
     type Err = NotAPack;
@@ -104,9 +117,9 @@ impl fmt::Display for ObjectId {
     }
 }
 
-/// Where an object lies.
+/// An object of a shard's history, and where it lies.
 #[derive(Clone, Debug)]
-pub struct Place {
+pub struct StoredObject {
     /// The shard that it belongs to.
     pub shard: ShardId,
     /// Which object.
@@ -115,16 +128,16 @@ pub struct Place {
     pub path: Path,
 }
 
-impl Place {
-    /// The place of a log object.
-    pub fn log(root: &Path, shard: ShardId, seq: LogSeq) -> Place {
-        Place { shard, id: ObjectId::Log(seq), path: object_path(root, shard, seq) }
+impl StoredObject {
+    /// A log object.
+    pub fn log(root: &Path, shard: ShardId, seq: LogSeq) -> StoredObject {
+        StoredObject { shard, id: ObjectId::Log(seq), path: object_path(root, shard, seq) }
     }
 
-    /// The place of a pack.
-    pub fn pack(root: &Path, shard: ShardId, name: &PackName) -> Place {
+    /// A pack.
+    pub fn pack(root: &Path, shard: ShardId, name: &PackName) -> StoredObject {
         let path = Path::from(format!("{}/{name}", packs(root, shard)));
-        Place { shard, id: ObjectId::Pack(name.id), path }
+        StoredObject { shard, id: ObjectId::Pack(name.id), path }
     }
 }
 

@@ -1,0 +1,74 @@
+//! The shard's log becomes packs, and packs become larger ones, as its owner plans it.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use wadi_store::pack::Made;
+use wadi_store::shard::{PackError, Round};
+
+use super::{Failure, Work};
+use crate::{Ground, Lease};
+
+/// The pause while there is more to do.
+const SOON: Duration = Duration::from_millis(100);
+
+/// The work on one shard's log.
+pub(super) struct Packs {
+    ground: Ground,
+}
+
+impl Packs {
+    pub(super) fn new(ground: Ground) -> Packs {
+        Packs { ground }
+    }
+
+    /// Makes the packs of a round and hands them to the owner.
+    async fn pack(&self, lease: &Lease, round: Round) -> Result<(), Failure> {
+        let Ground { owners, maker, metrics, .. } = &self.ground;
+        let shard = lease.shard();
+        let Made { packs, read, written } = maker.make(shard, &round).await?;
+        metrics.pack_read_bytes.inc_by(read);
+        metrics.pack_written_bytes.inc_by(written);
+        let (level, count) = (round.level, packs.len());
+        match owners.commit_packs(shard, round, packs).await {
+            Ok(()) => {
+                metrics.pack_rounds.inc();
+                tracing::debug!(%shard, level, packs = count, read, written, "packed");
+                Ok(())
+            }
+            // The shard has moved, or others were faster. What was made is an orphan now.
+            Err(error @ PackError::Stale(_)) => {
+                tracing::info!(%shard, %error, "a round was in vain");
+                Ok(())
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+#[async_trait]
+impl Work for Packs {
+    fn name(&self) -> &'static str {
+        "packs"
+    }
+
+    async fn round(&mut self, lease: &Lease) -> Result<Duration, Failure> {
+        let look = self.ground.settings.pack_interval;
+        let round = match self.ground.owners.next_round(lease.shard()).await {
+            Ok(Some(round)) => round,
+            // Nobody has it for a moment.
+            Ok(None) | Err(PackError::NotOwned) => return Ok(look),
+            Err(error) => return Err(error.into()),
+        };
+        let turns = self.ground.packing.clone();
+        let work = async {
+            let _turn = turns.acquire().await?;
+            self.pack(lease, round).await
+        };
+        tokio::select! {
+            biased;
+            () = lease.over() => Ok(look),
+            done = work => done.map(|()| SOON),
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! The internal API: what compactors ask the owners of shards. Only the cluster's own processes may, by its secret.
+//!
+//! `POST /internal/v1/shards/{shard}/…` with JSON; the calls are those of [`wadi_store::owners::Owners`], and what they say is said there.
+
+use axum::extract::rejection::JsonRejection;
+use axum::extract::{DefaultBodyLimit, FromRequestParts, Path, State};
+use axum::routing::post;
+use axum::{Json, Router};
+use http::header::AUTHORIZATION;
+use http::request::Parts;
+use wadi_model::{ErrorKind, LogSeq, ShardId};
+use wadi_store::owners::Owners;
+use wadi_store::shard::{Deletable, PackError, Round};
+use wadi_store::stored::PackName;
+
+use crate::app::Gateway;
+use crate::problem::Problem;
+
+/// A list of 10,000 objects fits well.
+const MAX_BODY: usize = 8 << 20;
+
+/// The routes, below `/internal/v1/shards/{shard}`.
+pub(crate) fn routes() -> Router<Gateway> {
+    Router::new()
+        .route("/next-round", post(next_round))
+        .route("/commit-packs", post(commit_packs))
+        .route("/trim", post(trim))
+        .route("/deletable", post(deletable))
+        .route("/note-deleted", post(note_deleted))
+        .route("/known-packs", post(known_packs))
+        .layer(DefaultBodyLimit::max(MAX_BODY))
+}
+
+/// Proof that one of the cluster's own processes asks.
+struct Own;
+
+impl FromRequestParts<Gateway> for Own {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, gateway: &Gateway) -> Result<Own, Problem> {
+        let given = parts.headers.get(AUTHORIZATION).map_or(&[][..], |value| value.as_bytes());
+        if gateway.secret().is_in(given) {
+            return Ok(Own);
+        }
+        // As if there were nothing, so that nobody learns what there is.
+        let detail = format!("there is nothing at {}; /openapi.json lists all calls", parts.uri.path());
+        Err(Problem::new(ErrorKind::NotFound, "path_not_found", detail))
+    }
+}
+
+type Body<T> = Result<Json<T>, JsonRejection>;
+type Answer<T> = Result<Json<T>, Problem>;
+
+fn said<T>(body: Body<T>) -> Result<T, Problem> {
+    let wrong = |e: JsonRejection| Problem::new(ErrorKind::Invalid, "bad_request", e.body_text());
+    body.map(|Json(said)| said).map_err(wrong)
+}
+
+fn answer<T>(done: Result<T, PackError>) -> Answer<T> {
+    done.map(Json).map_err(Problem::from)
+}
+
+async fn next_round(_: Own, State(gateway): State<Gateway>, Path(shard): Path<u32>) -> Answer<Option<Round>> {
+    answer(gateway.host().next_round(ShardId(shard)).await)
+}
+
+async fn commit_packs(
+    _: Own,
+    State(gateway): State<Gateway>,
+    Path(shard): Path<u32>,
+    body: Body<(Round, Vec<PackName>)>,
+) -> Answer<()> {
+    let (round, packs) = said(body)?;
+    answer(gateway.host().commit_packs(ShardId(shard), round, packs).await)
+}
+
+async fn trim(_: Own, State(gateway): State<Gateway>, Path(shard): Path<u32>) -> Answer<usize> {
+    answer(gateway.host().trim(ShardId(shard)).await)
+}
+
+async fn deletable(
+    _: Own,
+    State(gateway): State<Gateway>,
+    Path(shard): Path<u32>,
+    body: Body<LogSeq>,
+) -> Answer<Deletable> {
+    let after = said(body)?;
+    answer(gateway.host().deletable(ShardId(shard), after).await)
+}
+
+async fn note_deleted(
+    _: Own,
+    State(gateway): State<Gateway>,
+    Path(shard): Path<u32>,
+    body: Body<Deletable>,
+) -> Answer<()> {
+    let gone = said(body)?;
+    answer(gateway.host().note_deleted(ShardId(shard), gone).await)
+}
+
+async fn known_packs(
+    _: Own,
+    State(gateway): State<Gateway>,
+    Path(shard): Path<u32>,
+    body: Body<Vec<PackName>>,
+) -> Answer<Vec<PackName>> {
+    let packs = said(body)?;
+    answer(gateway.host().known_packs(ShardId(shard), packs).await)
+}
