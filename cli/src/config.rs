@@ -66,6 +66,7 @@ pub(crate) struct ServerConfig {
     pub(crate) memory_unacked: ByteSize,
     pub(crate) memory_block_cache: ByteSize,
     pub(crate) memory_tail: ByteSize,
+    pub(crate) memory_row_cache: ByteSize,
     pub(crate) cache_dir: Option<PathBuf>,
     pub(crate) cache_disk_bytes: ByteSize,
     #[serde(with = "humantime_serde")]
@@ -165,6 +166,10 @@ pub(crate) struct ServerFlags {
     #[arg(long, env = "WADI_MEMORY_TAIL", value_name = "SIZE")]
     #[serde(skip_serializing_if = "Option::is_none")]
     memory_tail: Option<ByteSize>,
+    /// Rows of primary-key tables, kept for upserts and lookups [default: 256MiB, 64MiB in dev].
+    #[arg(long, env = "WADI_MEMORY_ROW_CACHE", value_name = "SIZE")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    memory_row_cache: Option<ByteSize>,
     /// A directory on a local disk that caches what was read from S3, across restarts [default: none, memory alone]. It
     /// may be lost at any time.
     #[arg(long, env = "WADI_CACHE_DIR", value_name = "DIR")]
@@ -273,6 +278,7 @@ impl ServerConfig {
             memory_unacked: ByteSize::mib(if dev { 128 } else { 256 }),
             memory_block_cache: memory(256),
             memory_tail: memory(256),
+            memory_row_cache: memory(256),
             cache_dir: None,
             cache_disk_bytes: ByteSize::mib(10 << 10),
             linger: None,

@@ -157,6 +157,7 @@ pub(crate) fn gateway_config(config: ServerConfig) -> Result<GatewayConfig, Fail
         block_cache_bytes: config.memory_block_cache.0 as usize / 2,
         segment_cache_bytes: config.memory_block_cache.0 as usize / 2,
         pack_interval: config.pack_interval,
+        row_cache_bytes: config.memory_row_cache.0 as usize,
         cache_dir: config.cache_dir,
         cache_disk_bytes: config.cache_disk_bytes.0 as usize,
         ..defaults

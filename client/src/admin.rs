@@ -158,6 +158,12 @@ impl Client {
         Ok(())
     }
 
+    /// The server's metrics, as Prometheus reads them.
+    pub async fn metrics(&self) -> Result<String, ClientError> {
+        let answer = self.call(Call::get("/metrics")).await?;
+        String::from_utf8(answer.body.into()).map_err(ClientError::bad_answer)
+    }
+
     /// What the server tells about itself: version, shards, owners, lag.
     pub async fn status(&self) -> Result<Value, ClientError> {
         self.call(Call::get("/v1/status")).await?.json()

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicI64;
 use std::time::Duration;
 
+use async_trait::async_trait;
 use object_store::ObjectStore;
 use object_store::path::Path;
 use parking_lot::Mutex;
@@ -11,9 +12,14 @@ use tokio::time::sleep;
 use wadi_compactor::{Compactor, CompactorMetrics, Settings};
 use wadi_meta::MetaStore;
 use wadi_model::env::Env;
+use wadi_model::{LogSeq, ShardId};
 use wadi_store::database::Place;
 use wadi_store::objects::{Guarded, Health};
-use wadi_store::task::Owned;
+use wadi_store::owners::Owners;
+use wadi_store::pack::Maker;
+use wadi_store::shard::{Deletable, PackError, Round};
+use wadi_store::stored::PackName;
+use wadi_store::task::{Cpu, Owned};
 
 use crate::clock::SimSource;
 use crate::faults::{Link, Rates, Reach};
@@ -23,6 +29,37 @@ use crate::objects::SimObjects;
 
 /// Between two tries to start.
 const PAUSE: Duration = Duration::from_millis(500);
+
+/// Owners that no compactor reaches: what a compactor does by their word alone is not simulated, all else it does without them.
+#[derive(Debug)]
+struct Unheard;
+
+#[async_trait]
+impl Owners for Unheard {
+    async fn next_round(&self, _: ShardId) -> Result<Option<Round>, PackError> {
+        Err(PackError::NotOwned)
+    }
+
+    async fn commit_packs(&self, _: ShardId, _: Round, _: Vec<PackName>) -> Result<(), PackError> {
+        Err(PackError::NotOwned)
+    }
+
+    async fn trim(&self, _: ShardId) -> Result<usize, PackError> {
+        Err(PackError::NotOwned)
+    }
+
+    async fn deletable(&self, _: ShardId, _: LogSeq) -> Result<Deletable, PackError> {
+        Err(PackError::NotOwned)
+    }
+
+    async fn note_deleted(&self, _: ShardId, _: Deletable) -> Result<(), PackError> {
+        Err(PackError::NotOwned)
+    }
+
+    async fn known_packs(&self, _: ShardId, _: Vec<PackName>) -> Result<Vec<PackName>, PackError> {
+        Err(PackError::NotOwned)
+    }
+}
 
 /// One life of a compactor.
 #[derive(Debug)]
@@ -72,7 +109,10 @@ impl Worker {
         };
         let place = Place { objects, root: Path::from("w"), env, local: false };
         let shards = self.ground.cluster.shards;
-        let ground = wadi_compactor::Ground::new(place, shards, store, settings, self.metrics.clone());
+        let maker = Maker { place, cpu: Cpu::inline(), tables: self.ground.tables.clone() };
+        let owners = Arc::new(Unheard);
+        let ground =
+            wadi_compactor::Ground::new(maker, shards, store, owners, settings, self.metrics.clone());
         self.ground.trace.note(&name, "starts");
         let process = Owned::spawn(async move {
             let compactor = loop {

@@ -20,6 +20,11 @@ use wadi_model::row::{self, DamagedRow, RowCodec, RowUpgrade, Rows};
 use wadi_model::table::InvalidTable;
 use wadi_model::{Bucket, DataType, SchemaId, Table, TableId};
 
+pub(crate) use life::FOREVER;
+pub use life::Life;
+
+mod life;
+
 /// Where tables come from: the catalog, or a fixture.
 #[async_trait]
 pub trait TableSource: std::fmt::Debug + Send + Sync {
@@ -161,6 +166,11 @@ impl KeyedTable {
     /// Its auto-increment column.
     pub fn auto_increment(&self) -> Option<&AutoIncrement> {
         self.auto.as_ref()
+    }
+
+    /// How long rows of a version live.
+    pub fn life(&self, schema: SchemaId) -> Life {
+        Life::of(self, schema)
     }
 
     /// Whether the changelog shows the row before an update.

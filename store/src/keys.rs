@@ -126,7 +126,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::place::PackId;
+    use crate::stored::PackId;
     use wadi_model::{LogSeq, Offset};
 
     proptest! {

@@ -8,7 +8,7 @@
 //! * [`group`] gathers confirmed changes and brings them to SlateDB, one write for many objects;
 //! * [`packs`] are what the log becomes: planned and committed, trimmed and deleted, all by commands in the log;
 //! * [`view`] is what readers see: only durable rows ever enter it (L4); [`read`] serves log reads from it;
-//! * [`merging`] turns rows of primary-key tables into changes of what [`rows`] holds; [`lookup`] answers by key;
+//! * [`merging`] turns rows of primary-key tables into changes of what [`rows`] holds; [`lookup`] and [`prefixes`] answer by key;
 //! * [`takeover`] opens a shard after its claim, fencing all earlier owners (F1, L1), and [`replay`] brings its database up to date.
 
 use std::collections::BTreeMap;
@@ -33,6 +33,7 @@ pub use lookup::{LookupError, RowPage, RowScan};
 pub use merging::Keyed;
 pub use packs::{Deletable, Inputs, PackError, Round};
 pub use part::{AppendError, Appended, Part, Stamp, raw_bytes};
+pub use prefixes::Limit;
 pub use read::{LogAnswer, LogRead, LogReadError, Piece};
 pub use takeover::{TakeoverError, take_over};
 pub use targets::Targets;
@@ -48,6 +49,7 @@ mod merging;
 mod open;
 mod packs;
 mod part;
+mod prefixes;
 pub mod producers;
 mod read;
 mod replay;
@@ -166,6 +168,21 @@ impl Shard {
         keys: &model_row::Rows,
     ) -> Result<Vec<Option<Bytes>>, LookupError> {
         lookup::lookup(&self.shared, &merging::database_keys(bucket, keys)).await
+    }
+
+    /// All rows of a bucket under each of some prefixes, as they are stored, in the order of their keys. `None` if they are more
+    /// than the limit.
+    ///
+    /// `groups` are the encoded bucket keys that the encoded `prefixes` begin with, one for each: rows of one bucket key are
+    /// kept in memory together, so their columns must be the first ones of the primary key.
+    pub async fn lookup_prefixes(
+        &self,
+        bucket: &Bucket,
+        groups: &model_row::Rows,
+        prefixes: &model_row::Rows,
+        limit: Limit,
+    ) -> Result<Option<Vec<Vec<Bytes>>>, LookupError> {
+        prefixes::lookup(&self.shared, bucket, groups, prefixes, limit).await
     }
 
     /// The rows of a bucket whose encoded primary key begins with `prefix`, in the order of their keys, at one point in

@@ -8,6 +8,7 @@ use arrow::array::{
 use clap::ValueEnum;
 use wadi_model::TableSpec;
 
+use super::random::Random;
 use crate::failure::Failure;
 
 /// Kinds of rows.
@@ -34,23 +35,6 @@ const EVENTS: [(&str, &str); 10] = [
 
 const EQUAL: [&str; 10] = ["c0", "c1", "c2", "c3", "c4", "c5", "c6", "c7", "c8", "c9"];
 
-/// A small generator with a seed (splitmix64), so that the same bench sends the same rows.
-#[derive(Clone, Debug)]
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    fn below(&mut self, n: u64) -> u64 {
-        self.next() % n
-    }
-}
-
 impl Shape {
     /// The table for the rows.
     pub(crate) fn table(self, name: &str, buckets: u32) -> TableSpec {
@@ -61,7 +45,7 @@ impl Shape {
 
     /// A batch of rows. Another seed gives other rows.
     pub(crate) fn batch(self, rows: usize, seed: u64) -> Result<RecordBatch, Failure> {
-        let mut random = Random(seed);
+        let mut random = Random::new(seed);
         let columns = match self {
             Shape::Events => events(rows, &mut random),
             Shape::Equal => EQUAL.map(|name| {

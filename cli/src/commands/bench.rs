@@ -1,7 +1,10 @@
 //! `wadi bench`: measures a server. Figures of server and client are told apart.
 
 mod append;
+mod drive;
+mod lookup;
 mod read;
+mod upsert;
 mod usage;
 
 use clap::Subcommand;
@@ -16,11 +19,17 @@ pub(crate) enum BenchCommand {
     Append(append::AppendArgs),
     /// Read a table's log with one column and with all.
     Read(read::ReadArgs),
+    /// Update rows of a primary-key table as fast as the server acks them.
+    Upsert(upsert::UpsertArgs),
+    /// Find rows by their keys.
+    Lookup(lookup::LookupArgs),
 }
 
 pub(crate) async fn run(command: BenchCommand, context: &Context) -> Result<(), Failure> {
     match command {
         BenchCommand::Append(args) => append::run(args, context).await,
         BenchCommand::Read(args) => read::run(args, context).await,
+        BenchCommand::Upsert(args) => upsert::run(args, context).await,
+        BenchCommand::Lookup(args) => lookup::run(args, context).await,
     }
 }

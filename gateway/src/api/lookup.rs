@@ -22,7 +22,7 @@ use wadi_model::reject::RowError;
 use wadi_model::row::Rows;
 use wadi_model::{Bucket, Column, ErrorKind, FieldId, PartitionId, Schema, Table};
 use wadi_store::keyed::KeyedTable;
-use wadi_store::shard::{LookupError, Piece, Shard};
+use wadi_store::shard::{Limit, LookupError, Piece, Shard};
 
 use super::log::{AGAIN, answer_format};
 use super::upsert::keyed_table;
@@ -276,11 +276,19 @@ async fn answer(gateway: &Gateway, question: Question, decoded: Decoded) -> Resu
 
 /// The keys of one bucket.
 struct Part {
-    bucket: Bucket,
     /// Which rows of the request they are.
     rows: Vec<usize>,
-    /// Encoded, in the order of `rows`.
+    asked: Asked,
+}
+
+/// What a bucket is asked for.
+#[derive(Clone)]
+struct Asked {
+    bucket: Bucket,
+    /// Keys or prefixes, encoded, in the order of the part's rows.
     keys: Rows,
+    /// Their bucket keys, encoded.
+    groups: Rows,
 }
 
 fn parts(
@@ -309,10 +317,16 @@ fn parts(
         let take = UInt32Array::from_iter_values(rows.iter().map(|row| *row as u32));
         let column = |at: usize| arrow::compute::take(keys.column(at), &take, None).map_err(internal);
         let columns: Vec<ArrayRef> = (by.partition..given).map(column).collect::<Result<_, _>>()?;
-        let keys = keyed
-            .encode_keys(&columns, rows.len())
-            .map_err(|e| Problem::new(ErrorKind::Rejected, "invalid_key", e.to_string()))?;
-        Ok(Part { bucket, rows, keys })
+        let encode = |columns: &[ArrayRef]| {
+            let encoded = keyed.encode_keys(columns, rows.len());
+            encoded.map_err(|e| Problem::new(ErrorKind::Rejected, "invalid_key", e.to_string()))
+        };
+        let keys = encode(&columns)?;
+        // Only prefixes are looked up by the groups of their bucket key.
+        let least = by.least() - by.partition;
+        let groups =
+            if given < by.len() && least < columns.len() { encode(&columns[..least])? } else { keys.clone() };
+        Ok(Part { rows, asked: Asked { bucket, keys, groups } })
     };
     rows.into_iter().map(part).collect()
 }
@@ -340,7 +354,7 @@ fn partitions_of(
 async fn points(gateway: &Gateway, parts: Vec<Part>, count: usize) -> Result<Vec<Option<Bytes>>, Problem> {
     let mut looked = Vec::with_capacity(parts.len());
     for part in &parts {
-        looked.push(ask(gateway, part, points_in));
+        looked.push(ask(gateway, &part.asked, points_in));
     }
     let answers = try_join_all(looked).await?;
     let mut found = vec![None; count];
@@ -349,17 +363,19 @@ async fn points(gateway: &Gateway, parts: Vec<Part>, count: usize) -> Result<Vec
             found[*row] = stored;
         }
     }
+    // A key may be asked for many times, and its row is written each time.
+    if found.iter().flatten().map(Bytes::len).sum::<usize>() > MAX_BYTES {
+        let detail =
+            format!("the rows of these keys have more than {} MiB; look up fewer at once", MAX_BYTES >> 20);
+        return Err(Problem::new(ErrorKind::TooLarge, "too_many_rows", detail));
+    }
     Ok(found)
-}
-
-async fn points_in(shard: Shard, bucket: Bucket, keys: Rows) -> Result<Vec<Option<Bytes>>, LookupError> {
-    shard.lookup(&bucket, &keys).await
 }
 
 async fn prefixes(gateway: &Gateway, parts: Vec<Part>, count: usize) -> Result<Vec<Bytes>, Problem> {
     let mut looked = Vec::with_capacity(parts.len());
     for part in &parts {
-        looked.push(ask(gateway, part, prefixes_in));
+        looked.push(ask(gateway, &part.asked, prefixes_in));
     }
     let answers = try_join_all(looked).await?;
     let mut found: Vec<Vec<Bytes>> = vec![Vec::new(); count];
@@ -378,38 +394,27 @@ async fn prefixes(gateway: &Gateway, parts: Vec<Part>, count: usize) -> Result<V
     Ok(found.into_iter().flatten().collect())
 }
 
+async fn points_in(shard: Shard, asked: Asked) -> Result<Vec<Option<Bytes>>, LookupError> {
+    shard.lookup(&asked.bucket, &asked.keys).await
+}
+
 /// The rows under each prefix; `None` if they are too many.
-async fn prefixes_in(
-    shard: Shard,
-    bucket: Bucket,
-    prefixes: Rows,
-) -> Result<Option<Vec<Vec<Bytes>>>, LookupError> {
-    let mut groups = Vec::with_capacity(prefixes.len());
-    let (mut rows, mut bytes) = (0, 0);
-    for prefix in prefixes.iter() {
-        let mut scan = shard.scan_rows(&bucket, prefix).await?;
-        let page = scan.page(MAX_ROWS + 1 - rows, MAX_BYTES + 1 - bytes).await?;
-        rows += page.rows.len();
-        bytes += page.rows.iter().map(Bytes::len).sum::<usize>();
-        groups.push(page.rows);
-        if rows > MAX_ROWS || bytes > MAX_BYTES {
-            return Ok(None);
-        }
-    }
-    Ok(Some(groups))
+async fn prefixes_in(shard: Shard, asked: Asked) -> Result<Option<Vec<Vec<Bytes>>>, LookupError> {
+    let limit = Limit { rows: MAX_ROWS, bytes: MAX_BYTES };
+    shard.lookup_prefixes(&asked.bucket, &asked.groups, &asked.keys, limit).await
 }
 
 /// Asks the shard of a part's bucket, again if it moves meanwhile.
 async fn ask<T, F: Future<Output = Result<T, LookupError>>>(
     gateway: &Gateway,
-    part: &Part,
-    question: fn(Shard, Bucket, Rows) -> F,
+    asked: &Asked,
+    question: fn(Shard, Asked) -> F,
 ) -> Result<T, Problem> {
     let deadline = Instant::now() + gateway.limits().patience;
     loop {
         let patience = deadline.saturating_duration_since(Instant::now());
-        let shard = gateway.host().shard_of(&part.bucket, patience).await?;
-        match question(shard, part.bucket, part.keys.clone()).await {
+        let shard = gateway.host().shard_of(&asked.bucket, patience).await?;
+        match question(shard, asked.clone()).await {
             Err(LookupError::NotOwned) if Instant::now() < deadline => tokio::time::sleep(AGAIN).await,
             answer => return Ok(answer?),
         }

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::{
-    AUTO_INCREMENT_CACHE, CHANGELOG_IMAGE, DELETE_BEHAVIOR, MERGE_ENGINE, ROW_TTL, TableOptions,
-    VERSIONED_DELETES,
+    AUTO_INCREMENT_CACHE, CHANGELOG_IMAGE, DELETE_BEHAVIOR, MERGE_ENGINE, ROW_TTL, ROW_TTL_COLUMN,
+    TableOptions, VERSIONED_DELETES,
 };
 
 /// How a row and the stored row of its key become one (see [`crate::merge`]).
@@ -90,5 +90,10 @@ impl TableOptions {
     /// How long rows live; `None` is for ever.
     pub fn row_ttl(&self) -> Option<Duration> {
         self.get(ROW_TTL).and_then(super::parse_duration).filter(|ttl| !ttl.is_zero())
+    }
+
+    /// The column at whose time a row's life begins; `None` is the time of its write.
+    pub fn row_ttl_column(&self) -> Option<&str> {
+        self.get(ROW_TTL_COLUMN)
     }
 }

@@ -17,7 +17,11 @@ pub fn key(bucket: &Bucket, primary: &[u8]) -> Bytes {
 
 /// The keys of all rows whose primary key begins with `prefix`; with an empty prefix all of the bucket.
 pub fn range(bucket: &Bucket, prefix: &[u8]) -> Range<Bytes> {
-    let first = key(bucket, prefix);
+    range_of(key(bucket, prefix))
+}
+
+/// The keys that begin with a key, or its beginning, of this kind.
+pub fn range_of(first: Bytes) -> Range<Bytes> {
     // The first byte is a letter, so something is above every key.
     let end = prefix_end(&first).map_or_else(Bytes::new, Bytes::from);
     first..end

@@ -24,15 +24,17 @@ use super::encode::{Payload, Prepared};
 use super::flush::{FlushResult, Flushed, flush};
 use super::group::{Group, requests_in};
 use super::ids::Ids;
-use super::merging::{Merged, Pending, merge};
+use super::merging::{Bounds, Merged, Pending, merge};
 use super::open::{OpenObject, OpenObjects, Order, Reply, Slot};
 use super::packs::obey;
 use super::part::{AppendError, Appended};
 use super::producers::{Lifetimes, ProducerKey, Producers, Verdict};
+use super::rows::State;
 use super::{COMMANDS, Ended, Progress, Shard, Shared};
 use crate::container::{BucketRewrite, Footer, Header, Kind};
 use crate::context::Share;
 use crate::database;
+use crate::keyed::Life;
 use crate::keys::ids::IdRanges;
 use crate::keys::producer::ProducerEntry;
 use crate::memtables::Memtable;
@@ -250,13 +252,15 @@ impl Actor {
     /// Merges a part of a primary-key table, and gives a part its offsets.
     fn take(&mut self, mut part: Prepared, share: Share, reply: Reply) {
         let number = self.next_part;
-        let (mut changed, mut left) = (Vec::new(), None);
+        let (mut changed, mut life, mut left) = (Vec::new(), Life::Endless, None);
         if let Payload::Keyed(keyed) = &part.payload {
-            let limit = self.shared.context.settings.object_bytes;
+            let context = &self.shared.context;
+            let now = self.time.max(context.env.now_millis());
+            let bounds = Bounds { now, bytes: context.settings.object_bytes };
             let mut ids = self.ids.next(&part.bucket);
-            match merge(keyed, number, &mut self.pending, &self.shared.rows, &mut ids, limit) {
+            match merge(keyed, number, &mut self.pending, &self.shared.rows, &mut ids, bounds) {
                 Merged::Done(mut changes) => {
-                    changed = std::mem::take(&mut changes.last);
+                    (changed, life) = (std::mem::take(&mut changes.last), changes.life());
                     if ids.drawn() > 0 {
                         let cache = id_cache(keyed);
                         left = Some(self.ids.use_up(part.bucket, ids.drawn()));
@@ -284,7 +288,7 @@ impl Actor {
         let base_offset = *next;
         next.0 += u64::from(part.rows);
         let arrived = Instant::now();
-        let slot = Slot { part, base_offset, arrived, reply, share, number, changed, ids: left };
+        let slot = Slot { part, base_offset, arrived, reply, share, number, changed, life, ids: left };
         self.open.push(slot, self.shared.context.settings.object_bytes);
     }
 
@@ -382,6 +386,8 @@ impl Actor {
         for slot in slots {
             let changed = std::mem::take(&mut slot.changed);
             self.pending.confirmed(slot.number, &changed);
+            let state = |(key, row)| (key, State::written(row, &slot.life, header.time));
+            let changed: Vec<_> = changed.into_iter().map(state).collect();
             self.group.add_rows(&changed);
             self.shared.rows.confirm(header.seq, changed);
             if let Some(left) = slot.ids.take() {

@@ -14,9 +14,10 @@ use wadi_model::{Bucket, LogSeq, Offset};
 
 use super::packs::Entries;
 use super::producers::{Lifetimes, ProducerKey};
-use super::rows::Row;
+use super::rows::State;
 use super::view::Bounds;
 use crate::container::{Footer, Header};
+use crate::keyed::FOREVER;
 use crate::keys::applied::{self, Applied};
 use crate::keys::ids::{self, IdRanges};
 use crate::keys::index::{self, IndexEntry, IndexedChunk};
@@ -35,7 +36,7 @@ pub(super) struct Group {
     footers: Vec<(LogSeq, Bytes)>,
     index: BTreeMap<Bucket, Vec<IndexedChunk>>,
     watermarks: BTreeMap<Bucket, Watermark>,
-    rows: HashMap<Bytes, Row>,
+    rows: HashMap<Bytes, State>,
     ids: BTreeMap<Bucket, IdRanges>,
     /// What commands say, and the state that every write carries.
     entries: Entries,
@@ -98,10 +99,10 @@ impl Group {
     }
 
     /// Adds the changes of rows that the object brought, in their order.
-    pub(super) fn add_rows<'a>(&mut self, changes: impl IntoIterator<Item = &'a (Bytes, Row)>) {
-        for (key, row) in changes {
-            self.bytes += key.len() + row.as_ref().map_or(0, Bytes::len);
-            self.rows.insert(key.clone(), row.clone());
+    pub(super) fn add_rows<'a>(&mut self, changes: impl IntoIterator<Item = &'a (Bytes, State)>) {
+        for (key, state) in changes {
+            self.bytes += key.len() + state.row.as_ref().map_or(0, Bytes::len);
+            self.rows.insert(key.clone(), state.clone());
         }
     }
 
@@ -172,9 +173,10 @@ impl Group {
         for (bucket, mark) in self.watermarks {
             write.put(watermark::key(&bucket), mark.encode_to_vec());
         }
-        for (key, row) in self.rows {
+        for (key, State { row, expires }) in self.rows {
+            let ttl = if expires == FOREVER { Ttl::NoExpiry } else { Ttl::ExpireAtMillis(expires) };
             match row {
-                Some(row) => write.put_bytes(key, row),
+                Some(row) => write.put_bytes_with_options(key, row, &PutOptions { ttl }),
                 None => write.delete(key),
             }
         }

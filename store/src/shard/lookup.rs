@@ -3,14 +3,16 @@
 //! Both see durable rows only, and all that were acked before they began (K3): the newest confirmed change lies in memory
 //! or in SlateDB. Every answer is checked against the claim at its end.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use slatedb::{DbIterator, DbSnapshot};
+use slatedb::config::ScanOptions;
+use slatedb::{DbIterator, DbSnapshot, KeyValue};
 use wadi_model::{Bucket, ErrorKind, Fault, LogSeq};
 
 use super::Shared;
-use super::rows::{Confirmed, Keep, Row};
+use super::rows::{Confirmed, Keep, Row, State};
 use crate::keys::row;
 
 /// All that can go wrong when rows are read by key.
@@ -56,16 +58,17 @@ impl From<slatedb::Error> for LookupError {
 
 /// The rows of these keys (keys of the database), in their order; `None` where there is none.
 pub(super) async fn lookup(shared: &Shared, keys: &[Bytes]) -> Result<Vec<Row>, LookupError> {
-    let mut known = shared.rows.known(keys);
+    let now = shared.context.env.now_millis();
+    let mut known = shared.rows.known(keys, now);
     // A read that a write has voided is repeated; then the write's row is in memory, unless it was driven out already.
     while known.iter().any(Option::is_none) {
         let missing = keys.iter().zip(&known).filter(|(_, row)| row.is_none()).map(|(key, _)| key.clone());
         let reads = shared.rows.read(&shared.db, missing.collect(), Keep::All).await?;
-        let found = reads.valid();
-        let again = shared.rows.known(keys);
+        let found = reads.valid(now);
+        let again = shared.rows.known(keys, now);
         for ((row, key), again) in known.iter_mut().zip(keys).zip(again) {
             if row.is_none() {
-                *row = again.or_else(|| found.get(key.as_ref()).map(|row| (*row).clone()));
+                *row = again.or_else(|| found.get(key.as_ref()).cloned());
             }
         }
     }
@@ -90,8 +93,10 @@ pub struct RowScan {
     /// Kept so that the database keeps what it shows.
     _snapshot: Arc<DbSnapshot>,
     seq: LogSeq,
+    /// The time at which its rows are alive.
+    now: i64,
     stored: DbIterator,
-    next_stored: Option<(Bytes, Bytes)>,
+    next_stored: Option<KeyValue>,
     overlay: std::iter::Peekable<std::vec::IntoIter<(Bytes, Confirmed)>>,
 }
 
@@ -108,22 +113,38 @@ impl RowScan {
         bucket: &Bucket,
         prefix: &[u8],
     ) -> Result<RowScan, LookupError> {
-        let range = row::range(bucket, prefix);
+        RowScan::of_range(shared, row::range(bucket, prefix), &ScanOptions::default()).await
+    }
+
+    /// Begins with the rows whose keys in the database are in a range.
+    pub(super) async fn of_range(
+        shared: &Arc<Shared>,
+        range: Range<Bytes>,
+        options: &ScanOptions,
+    ) -> Result<RowScan, LookupError> {
         // In this order, see `Rows::overlay`.
         let overlay = shared.rows.overlay(range.clone());
         let snapshot = shared.db.snapshot()?;
         let seq = LogSeq(snapshot.seq());
-        let stored = snapshot.scan(range).await?;
+        let stored = snapshot.scan_with_options(range, options).await?;
         let overlay: Vec<_> = overlay.into_iter().filter(|(_, confirmed)| confirmed.seq > seq).collect();
         let overlay = overlay.into_iter().peekable();
-        let mut scan =
-            RowScan { shared: shared.clone(), _snapshot: snapshot, seq, stored, next_stored: None, overlay };
+        let now = shared.context.env.now_millis();
+        let mut scan = RowScan {
+            shared: shared.clone(),
+            _snapshot: snapshot,
+            seq,
+            now,
+            stored,
+            next_stored: None,
+            overlay,
+        };
         scan.advance().await?;
         Ok(scan)
     }
 
     async fn advance(&mut self) -> Result<(), LookupError> {
-        self.next_stored = self.stored.next().await?.map(|entry| (entry.key, entry.value));
+        self.next_stored = self.stored.next().await?;
         Ok(())
     }
 
@@ -132,7 +153,7 @@ impl RowScan {
         let mut page = RowPage::default();
         let mut bytes = 0;
         while page.rows.len() < max_rows && bytes < max_bytes {
-            let Some(row) = self.next().await? else { break };
+            let Some((_, State { row: Some(row), .. })) = self.next().await? else { break };
             bytes += row.len();
             page.rows.push(row);
         }
@@ -143,27 +164,36 @@ impl RowScan {
         Ok(page)
     }
 
-    async fn next(&mut self) -> Result<Option<Bytes>, LookupError> {
+    /// The next row that is there, with its key.
+    pub(super) async fn next(&mut self) -> Result<Option<(Bytes, State)>, LookupError> {
         loop {
             let changed_first = match (&self.next_stored, self.overlay.peek()) {
                 (None, None) => return Ok(None),
                 (Some(_), None) => false,
                 (None, Some(_)) => true,
-                (Some((stored, _)), Some((changed, _))) if stored == changed => {
+                (Some(stored), Some((changed, _))) if stored.key == *changed => {
                     self.advance().await?;
                     true
                 }
-                (Some((stored, _)), Some((changed, _))) => changed < stored,
+                (Some(stored), Some((changed, _))) => *changed < stored.key,
             };
-            if changed_first {
-                if let Some((_, Confirmed { row: Some(row), .. })) = self.overlay.next() {
-                    return Ok(Some(row));
+            let (key, state) = match changed_first {
+                true => match self.overlay.next() {
+                    Some((key, confirmed)) => (key, confirmed.state),
+                    None => continue,
+                },
+                false => {
+                    let found = self.next_stored.take();
+                    self.advance().await?;
+                    match found {
+                        Some(found) => (found.key.clone(), State::stored(Some(found))),
+                        None => continue,
+                    }
                 }
-                continue;
+            };
+            if state.at(self.now).is_some() {
+                return Ok(Some((key, state)));
             }
-            let found = self.next_stored.take().map(|(_, row)| row);
-            self.advance().await?;
-            return Ok(found);
         }
     }
 }

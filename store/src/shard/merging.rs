@@ -6,13 +6,13 @@
 //! The changelog is the truth: state is its fold (K1), since both come from the same [`Changes`], in one log object.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, RecordBatch, UInt8Array};
 use arrow::buffer::BooleanBuffer;
 use arrow::datatypes::{DataType as ArrowType, Field, Schema as ArrowSchema};
 use bytes::{BufMut, Bytes, BytesMut};
+use hashbrown::HashMap;
 use wadi_model::changelog::ChangeType;
 use wadi_model::merge::{Change, MergeScratch, Outcome};
 use wadi_model::row::field;
@@ -23,7 +23,7 @@ use super::ids::NextIds;
 use super::part::AppendError;
 use super::rows::{Keep, Reads, Row, Rows};
 use super::targets::Targets;
-use crate::keyed::{KeyedTable, RowError};
+use crate::keyed::{KeyedTable, Life, RowError};
 use crate::keys::row;
 
 /// What a part of a primary-key table asks for.
@@ -142,6 +142,11 @@ pub(super) struct Changes {
 }
 
 impl Changes {
+    /// How long the rows live.
+    pub(super) fn life(&self) -> Life {
+        self.table.life(self.table.table().schema().id())
+    }
+
     /// Rows of the changelog.
     pub(super) fn len(&self) -> usize {
         self.log.len()
@@ -194,7 +199,16 @@ pub(super) enum Merged {
     Refused(AppendError),
 }
 
-/// Merges a part as number `part`, whose changelog may have `limit` bytes. New rows of a table with an auto-increment column
+/// What a merge is bound to.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Bounds {
+    /// The time: rows whose life is over are absent.
+    pub now: i64,
+    /// Bytes that the changelog may have.
+    pub bytes: usize,
+}
+
+/// Merges a part as number `number` within `bounds`. New rows of a table with an auto-increment column
 /// draw their ids from `ids`.
 pub(super) fn merge(
     part: &KeyedRows,
@@ -202,9 +216,9 @@ pub(super) fn merge(
     pending: &mut Pending,
     rows: &Rows,
     ids: &mut NextIds,
-    limit: usize,
+    bounds: Bounds,
 ) -> Merged {
-    let merged = Merging::new(part, pending, rows, ids).run(limit);
+    let merged = Merging::new(part, pending, rows, ids, bounds.now).run(bounds.bytes);
     if let (Ok(Some(_)), Some(needed)) = (&merged, ids.needed()) {
         return Merged::NeedsIds(needed);
     }
@@ -224,20 +238,30 @@ struct Merging<'a> {
     part: &'a KeyedRows,
     pending: &'a Pending,
     known: Vec<Option<Row>>,
-    read: HashMap<&'a [u8], &'a Row>,
+    read: HashMap<&'a [u8], Row>,
     /// Rows that this part has changed already.
     own: HashMap<&'a Bytes, Row>,
     ids: &'a mut NextIds,
+    life: Life,
+    now: i64,
     changes: Vec<(ChangeType, Bytes)>,
     bytes: usize,
 }
 
 impl<'a> Merging<'a> {
-    fn new(part: &'a KeyedRows, pending: &'a Pending, rows: &Rows, ids: &'a mut NextIds) -> Merging<'a> {
+    fn new(
+        part: &'a KeyedRows,
+        pending: &'a Pending,
+        rows: &Rows,
+        ids: &'a mut NextIds,
+        now: i64,
+    ) -> Merging<'a> {
         Merging {
             ids,
-            known: rows.known(&part.keys),
-            read: part.reads.as_ref().map(Reads::valid).unwrap_or_default(),
+            life: part.keyed.table.life(part.keyed.table.table().schema().id()),
+            now,
+            known: rows.known(&part.keys, now),
+            read: part.reads.as_ref().map(|reads| reads.valid(now)).unwrap_or_default(),
             own: HashMap::with_capacity(part.keys.len()),
             changes: Vec::with_capacity(part.keys.len() * 2),
             bytes: 0,
@@ -249,9 +273,9 @@ impl<'a> Merging<'a> {
     fn stored(&self, row: usize) -> Option<Row> {
         let key = &self.part.keys[row];
         let own = self.own.get(key).or_else(|| self.pending.0.get(key).map(|(_, row)| row));
-        own.cloned()
-            .or_else(|| self.known[row].clone())
-            .or_else(|| self.read.get(key.as_ref()).map(|r| (*r).clone()))
+        // A row that is still on its way may be too old already, if it says so itself.
+        let alive = |row: &Row| row.clone().filter(|row| self.life.end(row, self.now) > self.now);
+        own.map(alive).or_else(|| self.known[row].clone()).or_else(|| self.read.get(key.as_ref()).cloned())
     }
 
     fn emit(&mut self, change: ChangeType, row: Bytes) {

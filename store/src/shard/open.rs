@@ -12,6 +12,7 @@ use super::part::{AppendError, Appended};
 use super::rows::Row;
 use crate::container::Command;
 use crate::context::Share;
+use crate::keyed::Life;
 use crate::keys::ids::IdRanges;
 
 /// Where a part's answer goes.
@@ -30,6 +31,8 @@ pub(super) struct Slot {
     pub number: u64,
     /// The last state of each row that it changed.
     pub changed: Vec<(Bytes, Row)>,
+    /// How long these rows live.
+    pub life: Life,
     /// The ids that the bucket has left behind it, if it used some.
     pub ids: Option<IdRanges>,
 }

@@ -25,12 +25,12 @@ use super::merging::{database_keys, stored_schema};
 use super::packs::{PackState, obey};
 use super::producers::{Lifetimes, ProducerKey, remember};
 use super::read::{whole_chunk, whole_command};
-use super::rows::{Row, Rows};
+use super::rows::{Rows, State};
 use super::takeover::{Scan, TakeoverError, superseded};
 use super::view::{Bounds, View};
 use super::{Progress, Shared};
 use crate::claim::Claim;
-use crate::container::{BucketRewrite, Chunk, ChunkKind, Command};
+use crate::container::{BucketRewrite, Chunk, ChunkKind, Command, Header};
 use crate::context::Context;
 use crate::database;
 use crate::keyed::KeyedTable;
@@ -178,7 +178,7 @@ struct Fetched {
 /// What a chunk says beyond its entry in the footer.
 enum Said {
     /// Changes of rows, in order; none if it is of no primary-key table, or of one that is gone.
-    Rows(Vec<(Bytes, Row)>),
+    Rows(Vec<(Bytes, State)>),
     Command(Command),
 }
 
@@ -199,10 +199,9 @@ struct Replay<'a> {
 
 impl Replay<'_> {
     async fn fetch(&self, shard: ShardId, object: LogObject) -> Result<Fetched, TakeoverError> {
-        let seq = object.header.seq;
         let mut folds = Vec::with_capacity(object.footer.chunks.len());
         for chunk in &object.footer.chunks {
-            folds.push(read(self.context, shard, seq, chunk));
+            folds.push(read(self.context, shard, &object.header, chunk));
         }
         let names: BTreeSet<ProducerKey> = requests_in(&object.footer).map(|(key, ..)| key).collect();
         let mut entries = Vec::with_capacity(names.len());
@@ -306,10 +305,15 @@ async fn load_producer(db: &Db, name: ProducerKey) -> Result<(ProducerKey, Produ
     Ok((name, entry))
 }
 
-async fn read(context: &Context, shard: ShardId, seq: LogSeq, chunk: &Chunk) -> Result<Said, TakeoverError> {
+async fn read(
+    context: &Context,
+    shard: ShardId,
+    header: &Header,
+    chunk: &Chunk,
+) -> Result<Said, TakeoverError> {
     match chunk.kind() {
-        ChunkKind::Command => Ok(Said::Command(whole_command(context, shard, seq, chunk).await?)),
-        ChunkKind::Changelog if chunk.rows > 0 => Ok(Said::Rows(fold(context, shard, seq, chunk).await?)),
+        ChunkKind::Command => Ok(Said::Command(whole_command(context, shard, header.seq, chunk).await?)),
+        ChunkKind::Changelog if chunk.rows > 0 => Ok(Said::Rows(fold(context, shard, header, chunk).await?)),
         _ => Ok(Said::Rows(Vec::new())),
     }
 }
@@ -318,9 +322,10 @@ async fn read(context: &Context, shard: ShardId, seq: LogSeq, chunk: &Chunk) -> 
 async fn fold(
     context: &Context,
     shard: ShardId,
-    seq: LogSeq,
+    header: &Header,
     chunk: &Chunk,
-) -> Result<Vec<(Bytes, Row)>, TakeoverError> {
+) -> Result<Vec<(Bytes, State)>, TakeoverError> {
+    let (seq, time) = (header.seq, header.time);
     let bucket = chunk.bucket_id();
     let table = context.tables.in_log(bucket.table, chunk.schema()).await;
     let Some(table) = table.map_err(TakeoverError::Unavailable)? else { return Ok(Vec::new()) };
@@ -331,12 +336,17 @@ async fn fold(
     let schema = Arc::new(stored_schema(codec.schema().arrow()));
     let batch = whole_chunk(context, shard, seq, chunk, schema).await?;
     let chunk = chunk.clone();
-    let work = move || changes_in(&table, &chunk, &batch);
+    let work = move || changes_in(&table, &chunk, &batch, time);
     let changes = context.cpu.run(work).await;
     changes.unwrap_or_else(|| Err("decoding panicked".into())).map_err(damaged)
 }
 
-fn changes_in(table: &KeyedTable, chunk: &Chunk, batch: &RecordBatch) -> Result<Vec<(Bytes, Row)>, String> {
+fn changes_in(
+    table: &KeyedTable,
+    chunk: &Chunk,
+    batch: &RecordBatch,
+    time: i64,
+) -> Result<Vec<(Bytes, State)>, String> {
     let (types, rows) = (batch.column(0).as_primitive::<UInt8Type>(), batch.columns()[1..].to_vec());
     let codec = table.codec(chunk.schema()).ok_or("its schema version is not known")?;
     let columns: Vec<usize> = (0..rows.len()).collect();
@@ -344,12 +354,13 @@ fn changes_in(table: &KeyedTable, chunk: &Chunk, batch: &RecordBatch) -> Result<
     let rows = RecordBatch::try_new(codec.schema().arrow().clone(), rows).map_err(|e| e.to_string())?;
     let primary = table.keys_of(&rows, chunk.schema()).map_err(|e| e.to_string())?;
     let keys = database_keys(&chunk.bucket_id(), &primary);
+    let life = table.life(chunk.schema());
     let mut changes = Vec::with_capacity(keys.len());
     for (row, (key, change)) in keys.into_iter().zip(types.values()).enumerate() {
         let change = ChangeType::of(*change).ok_or_else(|| format!("{change} is no change type"))?;
         match change.effect() {
-            Some(true) => changes.push((key, Some(stored.slice(row)))),
-            Some(false) => changes.push((key, None)),
+            Some(true) => changes.push((key, State::written(Some(stored.slice(row)), &life, time))),
+            Some(false) => changes.push((key, State::lasting(None))),
             None => {}
         }
     }

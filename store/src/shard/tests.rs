@@ -18,9 +18,11 @@ mod faults;
 mod ids;
 mod keyed;
 mod packs;
+mod prefixes;
 mod relief;
 mod setup;
 mod swept;
+mod ttl;
 
 #[tokio::test]
 async fn rows_are_readable_once_acked() {

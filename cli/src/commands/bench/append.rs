@@ -3,17 +3,15 @@
 //! The bodies are made before the clock starts and sent over and over, so the client costs little beside the server. With
 //! many tables it shows what small ones cost: send the same requests to one table, and compare.
 
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use arrow::json;
 use clap::{Args, ValueEnum};
-use futures::future::join_all;
 use serde::Serialize;
-use tokio::time::Instant;
-use wadi_client::{Body, Client, WriteOptions, content_type};
+use wadi_client::{Body, Client, ClientError, WriteOptions, content_type};
 use wadi_model::{ErrorKind, TableName};
 
+use super::drive::{Done, Drive, Tally};
 use super::usage::{Before, Cost};
 use crate::bench::shape::Shape;
 use crate::bytesize::ByteSize;
@@ -22,7 +20,7 @@ use crate::commands::ingest::CompressionArg;
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::ingest::piece::raw_bytes;
-use crate::latency::{Latencies, Percentiles};
+use crate::latency::Percentiles;
 use crate::output;
 use crate::task::blocking;
 
@@ -84,18 +82,6 @@ struct Load {
     raw_bytes: u64,
 }
 
-/// What one connection, or all of them, have done.
-#[derive(Default)]
-struct Tally {
-    requests: u64,
-    rows: u64,
-    raw_bytes: u64,
-    wire_bytes: u64,
-    errors: u64,
-    first_error: Option<String>,
-    latencies: Latencies,
-}
-
 #[derive(Debug, Serialize)]
 struct Report {
     table: String,
@@ -120,16 +106,12 @@ pub(super) async fn run(args: AppendArgs, context: &Context) -> Result<(), Failu
     }
     let client = context.client_with(Duration::from_secs(30), args.compression.into())?;
     create(&args, context).await?;
-    let load = Turns { tables: tables(&args)?, loads: loads(&args).await?, next: AtomicU64::new(0) };
+    let (tables, loads) = (tables(&args)?, loads(&args).await?);
+    let drive =
+        Drive { connections: args.connections, requests: args.requests, duration: args.duration, rate: None };
     let before = Before::now(args.server_pid)?;
-    let begun = Instant::now();
-    let until = begun + args.duration;
-    let connections = (0..args.connections).map(|_| load.send(&client, args.requests, until));
-    let mut tally = Tally::default();
-    for one in join_all(connections).await {
-        tally.merge(one);
-    }
-    let report = tally.report(&args.table, begun.elapsed(), client.retries(), before.cost());
+    let tally = drive.run(|turn| send(&client, &tables, &loads, turn)).await;
+    let report = Report::of(&args.table, tally, client.retries(), before.cost());
     tell(context, &report)?;
     if report.requests == 0 { Err(Failure::new("no request was acked")) } else { Ok(()) }
 }
@@ -152,6 +134,14 @@ fn tables(args: &AppendArgs) -> Result<Vec<TableName>, Failure> {
     }
     let name = |n| format!("{}_{n}", args.table).parse().map_err(|e| Failure::usage(format!("{e}")));
     (0..args.tables).map(name).collect()
+}
+
+/// One request.
+async fn send(client: &Client, tables: &[TableName], loads: &[Load], turn: u64) -> Result<Done, ClientError> {
+    let place = usize::try_from(turn).unwrap_or_default();
+    let (table, load) = (&tables[place % tables.len()], &loads[place % loads.len()]);
+    client.append(table, load.body.clone(), &WriteOptions::default()).await?;
+    Ok(Done { rows: load.rows, raw_bytes: load.raw_bytes, wire_bytes: load.body.len() as u64 })
 }
 
 /// Makes the bodies, on a thread of their own.
@@ -184,72 +174,22 @@ async fn loads(args: &AppendArgs) -> Result<Vec<Load>, Failure> {
     .await
 }
 
-/// What is sent, and what comes next.
-struct Turns {
-    tables: Vec<TableName>,
-    loads: Vec<Load>,
-    next: AtomicU64,
-}
-
-impl Turns {
-    /// One connection: a request after the other.
-    async fn send(&self, client: &Client, requests: u64, until: Instant) -> Tally {
-        let mut tally = Tally::default();
-        loop {
-            let turn = self.next.fetch_add(1, Ordering::Relaxed);
-            let begun = Instant::now();
-            if turn >= requests || begun >= until {
-                return tally;
-            }
-            let place = usize::try_from(turn).unwrap_or_default();
-            let (table, load) =
-                (&self.tables[place % self.tables.len()], &self.loads[place % self.loads.len()]);
-            match client.append(table, load.body.clone(), &WriteOptions::default()).await {
-                Ok(_) => {
-                    tally.latencies.add(begun.elapsed());
-                    tally.requests += 1;
-                    tally.rows += load.rows;
-                    tally.raw_bytes += load.raw_bytes;
-                    tally.wire_bytes += load.body.len() as u64;
-                }
-                Err(error) => {
-                    tally.errors += 1;
-                    tally.first_error.get_or_insert_with(|| error.to_string());
-                    // The same request would fail the same way, as fast as it can be sent.
-                    if !error.kind().is_retryable() {
-                        return tally;
-                    }
-                }
-            }
-        }
-    }
-}
-
-impl Tally {
-    fn merge(&mut self, other: Tally) {
-        self.requests += other.requests;
-        self.rows += other.rows;
-        self.raw_bytes += other.raw_bytes;
-        self.wire_bytes += other.wire_bytes;
-        self.errors += other.errors;
-        self.first_error = self.first_error.take().or(other.first_error);
-        self.latencies.extend(other.latencies);
-    }
-
-    fn report(mut self, table: &TableName, took: Duration, retries: u64, cost: Cost) -> Report {
-        let seconds = took.as_secs_f64().max(1e-6);
+impl Report {
+    fn of(table: &TableName, mut tally: Tally, retries: u64, cost: Cost) -> Report {
+        let seconds = tally.took.as_secs_f64().max(1e-6);
+        let Done { rows, raw_bytes, wire_bytes } = tally.done;
         Report {
             table: table.to_string(),
             seconds,
-            requests: self.requests,
-            rows: self.rows,
-            raw_bytes: self.raw_bytes,
-            wire_bytes: self.wire_bytes,
-            rows_per_second: self.rows as f64 / seconds,
-            mb_per_second: self.raw_bytes as f64 / 1e6 / seconds,
-            ack: self.latencies.percentiles(),
-            errors: self.errors,
-            first_error: self.first_error,
+            requests: tally.requests,
+            rows,
+            raw_bytes,
+            wire_bytes,
+            rows_per_second: rows as f64 / seconds,
+            mb_per_second: raw_bytes as f64 / 1e6 / seconds,
+            ack: tally.latencies.percentiles(),
+            errors: tally.errors,
+            first_error: tally.first_error,
             retries,
             cost,
         }
@@ -260,7 +200,6 @@ fn tell(context: &Context, report: &Report) -> Result<(), Failure> {
     if context.json {
         return output::json(report);
     }
-    let ack = &report.ack;
     let mut facts = vec![
         ("sent", format!("{} rows in {} requests, {:.1} s", report.rows, report.requests, report.seconds)),
         ("speed", format!("{:.1} MB/s raw, {:.0} rows/s", report.mb_per_second, report.rows_per_second)),
@@ -272,13 +211,7 @@ fn tell(context: &Context, report: &Report) -> Result<(), Failure> {
                 report.raw_bytes as f64 / 1e6
             ),
         ),
-        (
-            "ack",
-            format!(
-                "p50 {:.1} ms, p90 {:.1} ms, p99 {:.1} ms, max {:.1} ms",
-                ack.p50_ms, ack.p90_ms, ack.p99_ms, ack.max_ms
-            ),
-        ),
+        ("ack", report.ack.text()),
         ("errors", format!("{}, {} retries", report.errors, report.retries)),
     ];
     facts.extend(report.first_error.iter().map(|e| ("first error", e.clone())));

@@ -49,16 +49,26 @@ impl Before {
 impl Cost {
     /// The cost for people, by gigabyte (10^9 bytes).
     pub(super) fn facts(&self, gigabytes: f64) -> Vec<(&'static str, String)> {
-        let per_gb = |seconds: f64| format!("{:.2} CPU-seconds per GB", seconds / gigabytes.max(1e-9));
+        self.told(|seconds| format!("{:.2} CPU-seconds per GB", seconds / gigabytes.max(1e-9)))
+    }
+
+    /// The cost for people, by what a core does in a second.
+    pub(super) fn facts_of(&self, count: u64, what: &str) -> Vec<(&'static str, String)> {
+        self.told(|seconds| {
+            format!("{seconds:.2} CPU-seconds, {:.0} {what}/s per core", count as f64 / seconds.max(1e-9))
+        })
+    }
+
+    fn told(&self, cpu: impl Fn(f64) -> String) -> Vec<(&'static str, String)> {
         let mut facts = Vec::new();
         if let Some(seconds) = self.server_cpu_seconds {
-            facts.push(("server", per_gb(seconds)));
+            facts.push(("server", cpu(seconds)));
         }
         if let Some((now, peak)) = self.server_rss_bytes.zip(self.server_peak_rss_bytes) {
             facts.push(("server memory", format!("{} MiB, at most {} MiB", now >> 20, peak >> 20)));
         }
         if let Some(seconds) = self.client_cpu_seconds {
-            facts.push(("client", per_gb(seconds)));
+            facts.push(("client", cpu(seconds)));
         }
         facts
     }

@@ -16,8 +16,8 @@ use super::*;
 use crate::keyed::KeyedTable;
 
 /// A row of the test table: `k bigint, v string, n int`.
-type Value = (Option<String>, Option<i32>);
-type State = BTreeMap<i64, Value>;
+pub(super) type Value = (Option<String>, Option<i32>);
+pub(super) type State = BTreeMap<i64, Value>;
 
 /// What a row of a part does.
 #[derive(Clone, Copy, Debug)]
@@ -45,8 +45,8 @@ impl Does {
     }
 }
 
-struct Keyed {
-    world: World,
+pub(super) struct Keyed {
+    pub(super) world: World,
     table: Arc<KeyedTable>,
 }
 
@@ -55,7 +55,7 @@ impl Keyed {
         Keyed::on(World::new(), properties)
     }
 
-    fn on(world: World, properties: &[(&str, &str)]) -> Keyed {
+    pub(super) fn on(world: World, properties: &[(&str, &str)]) -> Keyed {
         let spec = TableSpec {
             primary_key: vec!["k".into()],
             properties: properties.iter().map(|(k, v)| ((*k).into(), (*v).into())).collect(),
@@ -95,7 +95,7 @@ impl Keyed {
         }
     }
 
-    fn upsert(&self, rows: &[(i64, &str, i32)]) -> Part {
+    pub(super) fn upsert(&self, rows: &[(i64, &str, i32)]) -> Part {
         let k = Int64Array::from_iter_values(rows.iter().map(|r| r.0));
         let v = StringArray::from_iter_values(rows.iter().map(|r| r.1));
         let n = Int32Array::from_iter_values(rows.iter().map(|r| r.2));
@@ -131,7 +131,7 @@ impl Keyed {
         part
     }
 
-    fn delete(&self, keys: &[i64]) -> Part {
+    pub(super) fn delete(&self, keys: &[i64]) -> Part {
         let k = Int64Array::from(keys.to_vec());
         self.part(vec![0], vec![Arc::new(k)], Some(vec![true; keys.len()]))
     }
@@ -152,13 +152,13 @@ impl Keyed {
         (0..batch.num_rows()).map(value).collect()
     }
 
-    async fn lookup(&self, shard: &Shard, keys: &[i64]) -> Vec<Option<Value>> {
+    pub(super) async fn lookup(&self, shard: &Shard, keys: &[i64]) -> Vec<Option<Value>> {
         let rows = shard.lookup(&self.bucket(), &self.keys(keys)).await.unwrap();
         rows.into_iter().map(|row| row.map(|row| self.values(&[row]).remove(0).1)).collect()
     }
 
     /// All rows, page by page.
-    async fn state(&self, shard: &Shard) -> State {
+    pub(super) async fn state(&self, shard: &Shard) -> State {
         let mut scan = shard.scan_rows(&self.bucket(), &[]).await.unwrap();
         let mut state = Vec::new();
         loop {
@@ -172,7 +172,7 @@ impl Keyed {
     }
 
     /// The changelog: change type, key and value.
-    async fn changelog(&self, shard: &Shard) -> Vec<(String, i64, Value)> {
+    pub(super) async fn changelog(&self, shard: &Shard) -> Vec<(String, i64, Value)> {
         let mut request = LogRead {
             table: self.table.table(),
             bucket: self.bucket(),
@@ -237,7 +237,7 @@ fn fold_of_wal(log: &[(String, i64, Value)]) -> State {
     state
 }
 
-fn value(v: &str, n: i32) -> Value {
+pub(super) fn value(v: &str, n: i32) -> Value {
     (Some(v.into()), Some(n))
 }
 
