@@ -173,6 +173,7 @@ const ROUTES: [(&str, &[&str]); 17] = [
     ("/v1/databases/{database}/tables", &["get", "post"]),
     ("/v1/databases/{database}/tables/{table}", &["delete", "get", "patch"]),
     ("/v1/databases/{database}/tables/{table}/append", &["post"]),
+    ("/v1/databases/{database}/tables/{table}/count", &["get"]),
     ("/v1/databases/{database}/tables/{table}/delete", &["post"]),
     ("/v1/databases/{database}/tables/{table}/log", &["get"]),
     ("/v1/databases/{database}/tables/{table}/lookup", &["get", "post"]),
