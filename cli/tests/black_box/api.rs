@@ -167,7 +167,7 @@ async fn offsets_are_found_by_time() {
 }
 
 /// Every route of the API, by path and method.
-const ROUTES: [(&str, &[&str]); 17] = [
+const ROUTES: [(&str, &[&str]); 18] = [
     ("/v1/databases", &["get", "post"]),
     ("/v1/databases/{database}", &["delete", "get"]),
     ("/v1/databases/{database}/tables", &["get", "post"]),
