@@ -167,12 +167,13 @@ async fn offsets_are_found_by_time() {
 }
 
 /// Every route of the API, by path and method.
-const ROUTES: [(&str, &[&str]); 17] = [
+const ROUTES: [(&str, &[&str]); 18] = [
     ("/v1/databases", &["get", "post"]),
     ("/v1/databases/{database}", &["delete", "get"]),
     ("/v1/databases/{database}/tables", &["get", "post"]),
     ("/v1/databases/{database}/tables/{table}", &["delete", "get", "patch"]),
     ("/v1/databases/{database}/tables/{table}/append", &["post"]),
+    ("/v1/databases/{database}/tables/{table}/count", &["get"]),
     ("/v1/databases/{database}/tables/{table}/delete", &["post"]),
     ("/v1/databases/{database}/tables/{table}/log", &["get"]),
     ("/v1/databases/{database}/tables/{table}/lookup", &["get", "post"]),
