@@ -41,13 +41,19 @@ pub struct Bucket {
     inner: InMemory,
     /// Simulated times of the last changes; the store in memory knows only real ones.
     modified: Arc<Mutex<BTreeMap<Path, DateTime<Utc>>>>,
+    /// The headers of log objects that were deleted.
+    deleted: Arc<Mutex<BTreeMap<Path, Header>>>,
     trace: Trace,
+}
+
+fn is_log(path: &Path) -> bool {
+    path.as_ref().contains("/log/")
 }
 
 impl Bucket {
     /// An empty store.
     pub fn new(trace: Trace) -> Bucket {
-        Bucket { inner: InMemory::new(), modified: Arc::default(), trace }
+        Bucket { inner: InMemory::new(), modified: Arc::default(), deleted: Arc::default(), trace }
     }
 
     /// The store without faults and without a trace.
@@ -56,15 +62,28 @@ impl Bucket {
     }
 
     /// Checks that in every shard's log positions are dense and tokens never go down: no owner wrote behind the FENCE
-    /// of a later one (F1). An error says where.
+    /// of a later one (F1); deleted objects count as they were, and no FENCE is ever deleted (F2). An error says where.
     pub async fn check_logs(&self) -> std::result::Result<(), String> {
-        let mut last: Option<Header> = None;
-        // In the order of names, and so of shards and positions.
+        let mut log = BTreeMap::new();
         let objects: Vec<ObjectMeta> =
             self.inner.list(None).try_collect().await.map_err(|e| e.to_string())?;
-        for path in objects.into_iter().map(|o| o.location).filter(|p| p.as_ref().contains("/log/")) {
-            let bytes = self.inner.get_range(&path, 0..HEADER_LEN as u64).await.map_err(|e| e.to_string())?;
-            let header = Header::read(&bytes).map_err(|e| format!("{path}: {e}"))?;
+        for path in objects.into_iter().map(|o| o.location).filter(is_log) {
+            let header = self.header(&path).await?;
+            log.insert(path, header);
+        }
+        for (path, header) in self.deleted.lock().iter() {
+            if header.kind == Kind::Fence {
+                return Err(format!("{path} was a fence, and was deleted"));
+            }
+            // A takeover that stalled may have put its FENCE where an object was deleted meanwhile; it ends there.
+            match log.insert(path.clone(), *header) {
+                Some(other) if other.kind != Kind::Fence => return Err(format!("{path} was written again")),
+                _ => {}
+            }
+        }
+        let mut last: Option<Header> = None;
+        // In the order of names, and so of shards and positions.
+        for (path, header) in log {
             if let Some(before) = last.filter(|before| before.shard == header.shard) {
                 if header.seq != before.seq.next() {
                     return Err(format!("{path} follows log position {}", before.seq));
@@ -77,6 +96,21 @@ impl Bucket {
                 }
             }
             last = Some(header);
+        }
+        Ok(())
+    }
+
+    async fn header(&self, path: &Path) -> std::result::Result<Header, String> {
+        let bytes = self.inner.get_range(path, 0..HEADER_LEN as u64).await.map_err(|e| e.to_string())?;
+        Header::read(&bytes).map_err(|e| format!("{path}: {e}"))
+    }
+
+    /// Deletes an object. A log object is remembered.
+    async fn delete(&self, path: &Path) -> Result<()> {
+        let header = if is_log(path) { self.header(path).await.ok() } else { None };
+        self.inner.delete(path).await?;
+        if let Some(header) = header {
+            self.deleted.lock().entry(path.clone()).or_insert(header);
         }
         Ok(())
     }
@@ -348,7 +382,7 @@ impl ObjectStore for SimObjects {
             async move {
                 let path = path?;
                 this.ask("DELETE", &path).await?;
-                this.bucket.inner.delete(&path).await?;
+                this.bucket.delete(&path).await?;
                 this.note("DELETE", &path, "ok");
                 this.answer().await?;
                 Ok(path)

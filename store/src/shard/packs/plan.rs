@@ -76,6 +76,10 @@ impl Shard {
         progress: Progress,
     ) -> Result<Option<(Vec<LogSeq>, LogSeq)>, PackError> {
         let settings = &self.shared.context.settings;
+        // The state may be ahead of what is durable, and SlateDB panics on a range that ends before it begins.
+        if progress.flushed.0 <= packing.packed {
+            return Ok(None);
+        }
         let range = object::key(LogSeq(packing.packed + 1))..=object::key(progress.flushed);
         let mut entries = self.shared.db.scan(range).await?;
         let (mut log, mut bytes, mut rows) = (Vec::new(), 0u64, 0u64);
