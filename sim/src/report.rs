@@ -27,6 +27,10 @@ pub struct Report {
     pub compacted: u64,
     /// Those that gateways wrote where no compactor was alive.
     pub relieved: u64,
+    /// Rounds of packing and merging that owners took.
+    pub packed: u64,
+    /// Log objects and packs that compactors deleted.
+    pub deleted: u64,
     /// What clients got done.
     pub counts: Counts,
     /// Broken invariants.
@@ -90,6 +94,8 @@ impl Summary {
             ("poisoned shards", report.poisoned),
             ("files compacted", report.compacted),
             ("files compacted by gateways", report.relieved),
+            ("rounds of packing", report.packed),
+            ("objects deleted", report.deleted),
         ];
         for (kind, n) in report.events.iter().map(|(k, n)| (*k, *n)).chain(counted) {
             *self.events.entry(kind).or_default() += n;

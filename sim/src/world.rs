@@ -105,6 +105,8 @@ async fn play(seed: u64, script: Script) -> Result<Report, String> {
         takeovers: ground.metrics.takeovers.get(),
         poisoned: ground.metrics.poisoned.get(),
         compacted: scene.compactors.compaction.files.get(),
+        packed: scene.compactors.pack_rounds.get(),
+        deleted: scene.compactors.deleted.get(),
         relieved: ground.metrics.compaction.files.get(),
         counts: checker.counts,
         violations: checker.violations().to_vec(),

@@ -24,6 +24,7 @@ mod keyed;
 mod keyed_bad;
 mod keyed_cli;
 mod load;
+mod packs;
 mod pages;
 mod partitions;
 mod peers;

@@ -39,6 +39,8 @@ fn assert_eventful(summary: &Summary) {
         "requests without an answer",
         "looks by key",
         "files compacted",
+        "rounds of packing",
+        "objects deleted",
         "prefix lookups",
         "partitions made",
     ] {
