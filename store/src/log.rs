@@ -71,8 +71,52 @@ pub async fn read_header(store: &dyn ObjectStore, path: &Path) -> Result<Option<
     Header::read(&bytes).map(Some).map_err(|e| ReadError::damaged(path, e))
 }
 
+/// The end of an object, with its footer. A small object is there as a whole.
+#[derive(Clone, Debug)]
+pub struct Tail {
+    /// The object's footer.
+    pub footer: Footer,
+    /// The footer as it is stored.
+    pub footer_bytes: Bytes,
+    path: Path,
+    size: u64,
+    bytes: Bytes,
+}
+
+impl Tail {
+    /// How many bytes were read for it.
+    pub fn read(&self) -> u64 {
+        self.bytes.len() as u64
+    }
+
+    /// Bytes of the object: from here, or by a request.
+    pub async fn range(
+        &self,
+        store: &dyn ObjectStore,
+        range: std::ops::Range<u64>,
+    ) -> Result<Bytes, ReadError> {
+        let start = self.size - self.bytes.len() as u64;
+        let here = range.start.checked_sub(start).zip(range.end.checked_sub(start));
+        match here {
+            Some((from, to)) if range.end <= self.size => Ok(self.bytes.slice(from as usize..to as usize)),
+            _ => store
+                .get_range(&self.path, range)
+                .await
+                .map_err(|source| ReadError::Store { path: self.path.clone(), source }),
+        }
+    }
+}
+
 /// Header and footer of an object; `None` if there is no such object. Small objects take one request.
 pub async fn read_object(store: &dyn ObjectStore, path: &Path) -> Result<Option<LogObject>, ReadError> {
+    let Some(tail) = read_tail(store, path).await? else { return Ok(None) };
+    let header = tail.range(store, 0..HEADER_LEN as u64).await?;
+    let header = Header::read(&header).map_err(|e| ReadError::damaged(path, e))?;
+    Ok(Some(LogObject { header, footer: tail.footer, footer_bytes: tail.footer_bytes }))
+}
+
+/// The end of an object; `None` if there is no such object.
+pub async fn read_tail(store: &dyn ObjectStore, path: &Path) -> Result<Option<Tail>, ReadError> {
     let failed = |source| ReadError::Store { path: path.clone(), source };
     let suffix = GetOptions { range: Some(GetRange::Suffix(TAIL_BYTES)), ..GetOptions::default() };
     let tail = match store.get_opts(path, suffix).await {
@@ -90,18 +134,9 @@ pub async fn read_object(store: &dyn ObjectStore, path: &Path) -> Result<Option<
     else {
         return Err(parse(Damaged("the footer is longer than the object".into())));
     };
-    let range = |range: std::ops::Range<u64>| {
-        let tail = tail.clone();
-        async move {
-            let tail_start = size - tail.len() as u64;
-            match range.start.checked_sub(tail_start) {
-                Some(at) => Ok(tail.slice(at as usize..(range.end - tail_start) as usize)),
-                None => store.get_range(path, range).await.map_err(failed),
-            }
-        }
-    };
-    let footer_bytes = range(footer_start..footer_end).await?;
-    let footer = trailer.footer(&footer_bytes).map_err(parse)?;
-    let header = Header::read(&range(0..HEADER_LEN as u64).await?).map_err(parse)?;
-    Ok(Some(LogObject { header, footer, footer_bytes }))
+    let mut end =
+        Tail { footer: Footer::default(), footer_bytes: Bytes::new(), path: path.clone(), size, bytes: tail };
+    end.footer_bytes = end.range(store, footer_start..footer_end).await?;
+    end.footer = trailer.footer(&end.footer_bytes).map_err(parse)?;
+    Ok(Some(end))
 }

@@ -13,15 +13,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use object_store::{ObjectStore, ObjectStoreExt};
 use tokio::time::Instant;
-use wadi_model::{Bucket, LogSeq, SchemaId, ShardId, TableId};
+use wadi_model::{Bucket, SchemaId, ShardId, TableId};
 
-use crate::container::{Chunk, Damaged, Header, Kind, seal};
+use crate::container::{Chunk, Header, Kind, seal};
 use crate::database::Place;
 use crate::keyed::TableSource;
 use crate::log::{PutOutcome, ReadError, create};
-use crate::shard::{Inputs, Round};
+use crate::shard::Round;
 use crate::stored::{FINAL, PackId, PackName, StoredObject};
 use crate::task::Cpu;
 use merge::{Source, merge};
@@ -50,6 +49,9 @@ pub enum MakeError {
     /// An object could not be read, or is not what it should be.
     #[error(transparent)]
     Read(#[from] ReadError),
+    /// An object of the round is not there any more.
+    #[error("{0} is not there; another compactor was faster")]
+    Missing(String),
     /// A table is not known now.
     #[error("table {table}: {why}")]
     Table {
@@ -95,7 +97,7 @@ impl Maker {
     pub async fn make(&self, shard: ShardId, round: &Round) -> Result<Made, MakeError> {
         let inputs = self.open(shard, &round.inputs).await?;
         let mut sizes: BTreeMap<Bucket, u64> = BTreeMap::new();
-        for chunk in inputs.iter().flat_map(|input| &input.footer.chunks).filter(|chunk| chunk.rows > 0) {
+        for chunk in inputs.iter().flat_map(|input| &input.footer().chunks).filter(|chunk| chunk.rows > 0) {
             *sizes.entry(chunk.bucket_id()).or_default() += u64::from(chunk.len);
         }
         let mut packing =

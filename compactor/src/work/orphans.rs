@@ -2,6 +2,7 @@
 //!
 //! An owner takes no pack that is older than half a day, so one that is older than a day and not known is nobody's (T4).
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -63,7 +64,8 @@ impl Orphans {
             return Ok(());
         }
         let names = old.iter().map(|(name, _)| *name).collect();
-        let known = self.ground.owners.known_packs(shard, names).await?;
+        let known: BTreeSet<PackName> =
+            self.ground.owners.known_packs(shard, names).await?.into_iter().collect();
         let unknown = old.into_iter().filter(|(name, _)| !known.contains(name));
         let paths: Vec<Path> = unknown.map(|(_, path)| path).collect();
         let deleted = delete_all(self.ground.place.objects.as_ref(), paths).await?;

@@ -5,7 +5,9 @@ use std::time::Duration;
 use async_trait::async_trait;
 use wadi_store::pack::Made;
 use wadi_store::shard::{PackError, Round};
+use wadi_store::stored::StoredObject;
 
+use super::deletion::delete_all;
 use super::{Failure, Work};
 use crate::{Ground, Lease};
 
@@ -30,13 +32,20 @@ impl Packs {
         metrics.pack_read_bytes.inc_by(read);
         metrics.pack_written_bytes.inc_by(written);
         let (level, count) = (round.level, packs.len());
-        match owners.commit_packs(shard, round, packs).await {
+        let paths =
+            packs.iter().map(|name| StoredObject::pack(&self.ground.place.root, shard, name).path).collect();
+        let done = owners.commit_packs(shard, round, packs).await;
+        if matches!(done, Err(PackError::Stale(_) | PackError::Refused(_))) {
+            // Nobody will ever use them. Where the outcome is not known they stay; orphans are looked for once a day.
+            delete_all(self.ground.place.objects.as_ref(), paths).await?;
+        }
+        match done {
             Ok(()) => {
                 metrics.pack_rounds.inc();
                 tracing::debug!(%shard, level, packs = count, read, written, "packed");
                 Ok(())
             }
-            // The shard has moved, or others were faster. What was made is an orphan now.
+            // The shard has moved, or others were faster.
             Err(error @ PackError::Stale(_)) => {
                 tracing::info!(%shard, %error, "a round was in vain");
                 Ok(())

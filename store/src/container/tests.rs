@@ -3,6 +3,7 @@ use wadi_model::{LogSeq, Offset, ShardId, Token};
 
 use super::*;
 use crate::keys::ids::{IdRange, IdRanges};
+use crate::keys::index::{IndexEntry, IndexedChunk};
 
 fn header() -> Header {
     let (seq, put_id) = (LogSeq(7), 0x0123_4567_89ab_cdef_0011_2233_4455_6677);
@@ -230,4 +231,44 @@ fn commands_of_later_versions_and_damaged_ones_are_not_passed_over() {
     assert!(Command::read(&[122, 1, 0]).is_err());
     assert!(Command::read(&[]).is_err());
     assert!(Command::read(&[10, 200, 1]).is_err());
+}
+
+/// The commands of the shard as they are stored: a later reader must read them for as long as they lie in logs.
+#[test]
+fn golden_commands_never_change() {
+    let entry = IndexEntry {
+        chunks: vec![IndexedChunk {
+            position: 1,
+            base_offset: 10,
+            rows: 5,
+            time: 7,
+            pack_high: 1,
+            pack_low: 2,
+            seq: 0,
+        }],
+    };
+    let bucket = BucketRewrite {
+        removed: vec![11, 14],
+        entries: vec![entry],
+        log_start: Some(9),
+        gone: true,
+        ..BucketRewrite::of(&wadi_model::Bucket::of(wadi_model::TableId(5), 3))
+    };
+    let rewrite = Rewrite {
+        round: Some(LogRound { to: 20, objects: 3, bytes: 4_000, time: 1_357_034_400_000 }),
+        packs: vec![NewPack { name: "p".into(), bytes: 99, live: 1, footer: Bytes::from_static(b"f") }],
+        released: vec![Released { pack_high: 3, pack_low: 4, entries: 2 }],
+        buckets: vec![bucket],
+    };
+    let deleted = Deleted { log: vec![1, 300], packs: vec!["q".into()] };
+    let command = Command { rewrite: Some(rewrite), deleted: Some(deleted), ..Command::default() };
+    let (chunk, bytes) = command.chunk_of_shard();
+    assert!(chunk.is_of_shard() && chunk.rows == 0);
+    let golden = concat!(
+        "125e0a0e0814100318a01f2080d2b6acbf27120a0a0170106318012201661a140903000000000000001104000000000000001802",
+        "222a0805180322020b0e2a1c0a1a1001180a20052807310100000000000000390200000000000000300938011a080a0301ac02120171"
+    );
+    let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    assert_eq!(hex, golden);
+    assert_eq!(Command::read(&bytes).unwrap(), command);
 }

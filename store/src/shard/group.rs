@@ -159,6 +159,13 @@ impl Group {
     ) -> Option<(WriteBatch, LogSeq)> {
         let last = self.last?;
         let mut write = WriteBatch::new();
+        // First: a bucket that was forgotten may have come back, by a write that was on its way.
+        for (key, value) in self.entries {
+            match value {
+                Some(value) => write.put_bytes(key, value),
+                None => write.delete(key),
+            }
+        }
         for (seq, footer) in self.footers {
             write.put_bytes(object::key(seq), footer);
         }
@@ -183,12 +190,6 @@ impl Group {
         for ((bucket, name), entry) in producers {
             let ttl = Ttl::ExpireAtMillis(lifetimes.end(&entry));
             write.put_with_options(producer::key(&bucket, &name), entry.encode_to_vec(), &PutOptions { ttl });
-        }
-        for (key, value) in self.entries {
-            match value {
-                Some(value) => write.put_bytes(key, value),
-                None => write.delete(key),
-            }
         }
         write.put(applied::key(), last.encode_to_vec());
         Some((write, LogSeq(last.seq)))

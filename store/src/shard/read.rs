@@ -18,6 +18,7 @@ use super::Shared;
 use crate::container::ChunkKind;
 use crate::context::Share;
 use crate::keys::index::{self, IndexedChunk};
+use crate::stored::ObjectId;
 use chunk::{ChunkPlan, Fetched, Got, Wanted};
 use footers::Footers;
 
@@ -189,14 +190,21 @@ impl From<slatedb::Error> for LogReadError {
 
 /// Reads a log.
 pub(super) async fn read(shared: &Shared, request: &LogRead<'_>) -> Result<LogAnswer, LogReadError> {
+    settled(|| read_once(shared, request)).await
+}
+
+/// Looks again where rows were packed, merged or deleted meanwhile: the index says where they are now.
+async fn settled<T, F>(look: impl Fn() -> F) -> Result<T, LogReadError>
+where
+    F: Future<Output = Result<T, LogReadError>>,
+{
     for _ in 1..TRIES {
-        match read_once(shared, request).await {
-            // Packed, merged or deleted meanwhile: the index says where the rows are now.
+        match look().await {
             Err(LogReadError::Moved(what)) => tracing::debug!(what, "rows were moved while they were read"),
             answer => return answer,
         }
     }
-    read_once(shared, request).await
+    look().await
 }
 
 async fn read_once(shared: &Shared, request: &LogRead<'_>) -> Result<LogAnswer, LogReadError> {
@@ -305,6 +313,12 @@ async fn plan(
             break;
         }
         if Offset(indexed.base_offset) > end {
+            if shared.view.bounds(&request.bucket).log_start > end {
+                return Err(LogReadError::Moved(format!(
+                    "{} was trimmed; what lay at offset {end}",
+                    request.bucket
+                )));
+            }
             return Err(internal(format!("{} has no rows from offset {end} on", request.bucket)));
         }
         // What the index alone excludes costs no footer.
@@ -347,15 +361,34 @@ async fn plan(
 
 /// The first offset flushed at `time` or later.
 pub(super) async fn offset_at(shared: &Shared, bucket: &Bucket, time: i64) -> Result<Offset, LogReadError> {
+    settled(|| offset_at_once(shared, bucket, time)).await
+}
+
+async fn offset_at_once(shared: &Shared, bucket: &Bucket, time: i64) -> Result<Offset, LogReadError> {
     let mut offset = shared.view.bounds(bucket).log_start;
     loop {
         let located = locate(shared, bucket, offset).await?;
-        if let Some(found) = located.chunks.iter().find(|c| c.time >= time) {
-            return Ok(Offset(found.base_offset).max(offset));
+        if let Some(found) = located.chunks.iter().position(|c| c.time >= time) {
+            let within = &located.chunks[found..=found];
+            return Ok(first_at(shared, within, time).await?.max(offset));
         }
         match located.chunks.last() {
             Some(last) if last.end() < located.bounds.high_watermark => offset = last.end(),
             _ => return Ok(located.bounds.high_watermark),
         }
     }
+}
+
+/// The first offset in a chunk whose row was flushed at `time` or later. Rows of a log object have one time; a pack has many.
+async fn first_at(shared: &Shared, chunk: &[IndexedChunk], time: i64) -> Result<Offset, LogReadError> {
+    let [indexed] = chunk else { return Err(internal("one chunk is looked at")) };
+    let base = indexed.base_offset;
+    if let ObjectId::Log(_) = indexed.object() {
+        return Ok(Offset(base));
+    }
+    let opened = Footers::default().of(shared, chunk).await?;
+    let chunk = opened.footer.chunks.get(indexed.position as usize);
+    let chunk = chunk.ok_or_else(|| internal("the index names a chunk that is not there"))?;
+    let earlier = chunk.runs.iter().take_while(|run| run.time < time).map(|run| u64::from(run.rows));
+    Ok(Offset(base + earlier.sum::<u64>()))
 }

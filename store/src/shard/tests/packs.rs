@@ -97,6 +97,22 @@ async fn packed_rows_are_read_as_before() {
 }
 
 #[tokio::test]
+async fn times_find_their_offset_in_a_pack_too() {
+    let world = world();
+    let shard = world.open().await;
+    for (time, rows) in [(1000, 0..4), (2000, 4..6), (3000, 6..7)] {
+        world.set_time(time);
+        shard.append(world.part(0, rows)).await.unwrap();
+    }
+    world.pack(&shard).await.unwrap();
+    let next = world.open().await;
+    for (time, offset) in [(0, 0), (1000, 0), (1001, 4), (2000, 4), (2001, 6), (3000, 6), (3001, 7)] {
+        let found = next.offset_at(&world.bucket(0), time).await.unwrap();
+        assert_eq!(found, Offset(offset), "at {time}");
+    }
+}
+
+#[tokio::test]
 async fn what_is_packed_may_be_deleted_and_only_that() {
     let world = world();
     let shard = world.open().await;
@@ -264,6 +280,33 @@ async fn buckets_of_dropped_tables_go_as_a_whole() {
     let made = world.pack(&next).await.unwrap();
     assert_eq!(made.packs.len(), 1);
     assert_eq!(world.read_all(&world.open().await, 0, 0).await, [0, 1, 2, 3]);
+}
+
+#[tokio::test]
+async fn a_write_that_lands_right_behind_a_drop_is_known_to_the_next_owner() {
+    // So long a group waits that the command and the write are in one.
+    let world = World::with(|settings| {
+        settings.group_interval = Duration::from_millis(300);
+        settings.memtable_interval = Duration::from_millis(50);
+    });
+    let shard = world.open().await;
+    let dropped = Bucket { table: TableId(9), partition: PartitionId(4), bucket: 0 };
+    let part = |rows| Part { bucket: dropped, ..world.part(0, rows) };
+    shard.append(part(0..4)).await.unwrap();
+    settle(&shard).await;
+    let write = async {
+        while shard.bounds(&dropped) != Bounds::default() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        shard.append(part(4..5)).await.unwrap()
+    };
+    let (trimmed, late) = futures::join!(shard.trim(), write);
+    assert_eq!((trimmed.unwrap(), late.base_offset), (1, Offset(4)));
+    settle(&shard).await;
+    let next = world.open().await;
+    assert_eq!(next.bounds(&dropped).high_watermark, Offset(5), "its rows are found, and so removed");
+    settle(&next).await;
+    assert_eq!(next.trim().await.unwrap(), 1);
 }
 
 /// What may happen to a shard.
