@@ -61,7 +61,7 @@ pub(crate) async fn live_in(
 /// Takes and gives back, for ever; ends if it cannot even announce itself.
 async fn share(ground: &Ground, drops: &Drops, session: &dyn Session, held: &mut BTreeMap<ShardId, Held>) {
     let who = format!("{:016x}", ground.place.env.random());
-    if let Err(error) = members::announce(ground.meta.as_ref(), session, COMPACTORS, &who).await {
+    if let Err(error) = members::announce(ground.meta.as_ref(), session, COMPACTORS, &who, "").await {
         tracing::warn!(%error, "the compactor cannot announce itself; trying again");
         return;
     }

@@ -24,6 +24,7 @@ pub mod duty;
 pub mod embedded;
 mod error;
 pub mod etcd;
+pub mod followed;
 pub mod members;
 pub mod memory;
 mod session;

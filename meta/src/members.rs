@@ -5,24 +5,17 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::Duration;
 
-use tokio::sync::watch;
+use bytes::Bytes;
 
-use crate::{Change, MetaError, MetaErrorKind, MetaStore, Session, Txn, WatchEvent, task};
-
-/// Between two tries of something that failed.
-const PAUSE: Duration = Duration::from_secs(1);
+use crate::followed::{Entries, Followed};
+use crate::{MetaError, MetaErrorKind, MetaStore, Session, Txn};
 
 /// The members of one kind, as this process sees them. Clones see the same.
 #[derive(Clone, Debug)]
-pub struct Members {
-    /// Nothing until the store has answered once.
-    seen: watch::Receiver<Option<BTreeSet<String>>>,
-    _follower: Arc<task::Task>,
-}
+pub struct Members(Followed);
 
-/// Announces this process as `who` for as long as its session lives. `who` is chosen anew for each session.
+/// Announces this process as `who` for as long as its session lives, with what it says of itself. Announcing again replaces that.
 ///
 /// # Errors
 ///
@@ -32,15 +25,15 @@ pub async fn announce(
     session: &dyn Session,
     kind: &str,
     who: &str,
+    says: impl Into<Bytes>,
 ) -> Result<(), MetaError> {
-    let key = format!("{kind}/{who}");
-    match meta.txn(Txn::new().put_in(session.id(), &key, Vec::new())).await {
+    let (key, says) = (format!("{kind}/{who}"), says.into());
+    match meta.txn(Txn::new().put_in(session.id(), &key, says.clone())).await {
         Ok(_) => Ok(()),
-        // It may have been done: the name is ours alone.
-        Err(error) if error.kind() == MetaErrorKind::Unknown => match meta.get(&key).await? {
-            Some(_) => Ok(()),
-            None => Err(error),
-        },
+        // It may have been done. A key of an earlier session of this process would go with that session.
+        Err(error) if error.kind() == MetaErrorKind::Unknown => {
+            meta.txn(Txn::new().put_in(session.id(), &key, says)).await.map(drop)
+        }
         Err(error) => Err(error),
     }
 }
@@ -48,77 +41,34 @@ pub async fn announce(
 impl Members {
     /// Begins to follow a kind. Nobody is seen until the store has answered.
     pub fn follow(meta: Arc<dyn MetaStore>, kind: &str) -> Members {
-        let (tell, seen) = watch::channel(None);
-        let follower = task::spawn("members", follow(meta, format!("{kind}/"), tell));
-        Members { seen, _follower: Arc::new(follower) }
+        Members(Followed::start(meta, format!("{kind}/")))
     }
 
     /// The members now.
     pub fn now(&self) -> BTreeSet<String> {
-        self.seen.borrow().clone().unwrap_or_default()
+        self.look(|entries| entries.map(|entries| entries.keys().cloned().collect()).unwrap_or_default())
+    }
+
+    /// Looks at the members and what they say; `None` as long as nothing is known.
+    pub fn look<T>(&self, look: impl FnOnce(Option<&Entries>) -> T) -> T {
+        self.0.look(look)
     }
 
     /// Whether nobody is there, for all that this process knows; false as long as it knows nothing.
     pub fn nobody(&self) -> bool {
-        self.seen.borrow().as_ref().is_some_and(BTreeSet::is_empty)
+        self.look(|entries| entries.is_some_and(Entries::is_empty))
     }
 
     /// Waits until the members are known for the first time, or others than at the last wait of this handle.
     pub async fn changed(&mut self) {
-        if self.seen.changed().await.is_err() {
-            // The meta store is closed: nothing changes any more.
-            std::future::pending::<()>().await;
-        }
-    }
-}
-
-/// Follows a prefix until the store is closed.
-async fn follow(meta: Arc<dyn MetaStore>, prefix: String, tell: watch::Sender<Option<BTreeSet<String>>>) {
-    loop {
-        match watch_once(meta.as_ref(), &prefix, &tell).await {
-            Err(error) if matches!(error.kind(), MetaErrorKind::Closed | MetaErrorKind::Fenced) => {
-                // Who waits goes on waiting; the process ends for its own reasons.
-                return std::future::pending().await;
-            }
-            Err(error) => tracing::warn!(prefix, %error, "members cannot be followed; trying again"),
-            Ok(()) => {}
-        }
-        tokio::time::sleep(PAUSE).await;
-    }
-}
-
-/// Lists and watches until the watch ends.
-async fn watch_once(
-    meta: &dyn MetaStore,
-    prefix: &str,
-    tell: &watch::Sender<Option<BTreeSet<String>>>,
-) -> Result<(), MetaError> {
-    let name = |key: &str| key.trim_start_matches(prefix).to_owned();
-    let listing = meta.list(prefix).await?;
-    let mut watch = meta.watch(prefix, listing.revision).await?;
-    let mut members: BTreeSet<String> = listing.entries.iter().map(|entry| name(&entry.key)).collect();
-    loop {
-        tell.send_if_modified(|seen| {
-            let changed = seen.as_ref() != Some(&members);
-            *seen = Some(members.clone());
-            changed
-        });
-        match watch.next().await? {
-            WatchEvent::Reset(all) => members = all.entries.iter().map(|entry| name(&entry.key)).collect(),
-            WatchEvent::Changes { changes, .. } => {
-                for change in changes {
-                    match change {
-                        Change::Put(put) => drop(members.insert(name(&put.key))),
-                        Change::Delete { key } => drop(members.remove(&name(&key))),
-                    }
-                }
-            }
-        }
+        self.0.changed().await;
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use crate::memory::MemoryStore;
 
@@ -127,14 +77,14 @@ mod tests {
         let meta: Arc<dyn MetaStore> = Arc::new(MemoryStore::new());
         let ttl = Duration::from_secs(10);
         let (a, b) = (meta.session(ttl).await.unwrap(), meta.session(ttl).await.unwrap());
-        announce(meta.as_ref(), a.as_ref(), "workers", "a").await.unwrap();
+        announce(meta.as_ref(), a.as_ref(), "workers", "a", "").await.unwrap();
         let mut members = Members::follow(meta.clone(), "workers");
         assert!(!members.nobody(), "nothing is known yet");
         members.changed().await;
         assert_eq!(members.now(), BTreeSet::from(["a".to_owned()]));
-        announce(meta.as_ref(), b.as_ref(), "workers", "b").await.unwrap();
+        announce(meta.as_ref(), b.as_ref(), "workers", "b", "").await.unwrap();
         // Another kind that begins alike.
-        announce(meta.as_ref(), b.as_ref(), "workers-of-others", "c").await.unwrap();
+        announce(meta.as_ref(), b.as_ref(), "workers-of-others", "c", "").await.unwrap();
         members.changed().await;
         assert_eq!(members.now(), BTreeSet::from(["a".to_owned(), "b".to_owned()]));
         // As a crash would.

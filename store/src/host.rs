@@ -1,11 +1,11 @@
 //! The host of a gateway's shards: claims them, takes them over, watches them, and claims anew what ended.
 //!
-//! One session in the meta store stands for the gateway's life. In it, one keeper per shard runs the cycle: claim,
-//! take over, serve until the shard ends, give the claim back, again. When the session is lost all shards of it end;
-//! a new session begins without claims.
+//! One session in the meta store stands for the gateway's life. In it the gateway announces itself, and one [`keeper`] per shard
+//! runs the cycle: wait until the shard is to be ours ([`assignment`]), claim, take over, serve until the shard ends or is to be
+//! another's, give the claim back, again. When the session is lost all shards of it end; a new session begins without claims.
 //!
-//! Every gateway claims every shard that has no owner. How shards spread over several gateways is decided above, by
-//! assignment; until then the first gateway has all, and another takes over what it loses.
+//! A gateway that is about to end says so ([`Host::leave`]): the others take its shards one by one as it gives them back, while it
+//! still serves those that it has and finds the owners of the others.
 //!
 //! A takeover has no time of its own: a long log takes long, and while the object store is away it cannot end. It ends with
 //! the session or the host; meanwhile [`Host::status`] says since when the shard is not open and why, and so does each refused request.
@@ -16,29 +16,31 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
-use wadi_meta::members::Members;
-use wadi_meta::{Compare, MetaErrorKind, MetaStore, Revision, Session, Txn, TxnOutcome};
+use wadi_meta::followed::Followed;
+use wadi_meta::members::{Members, announce};
+use wadi_meta::{MetaErrorKind, MetaStore, Session};
 use wadi_model::{Bucket, ShardId};
 
-use crate::claim::Claim;
 use crate::cluster::Cluster;
 use crate::context::Context;
-use crate::shard::{Ended, Shard, TakeoverError, take_over};
+use crate::shard::Shard;
 use crate::task::{Crew, Owned};
+use assignment::Assignment;
 use places::Places;
 
+pub use assignment::{GATEWAYS, Member};
 pub use places::{NotOpen, ShardStatus, State};
 pub use relief::COMPACTORS;
+#[cfg(test)]
 pub(crate) use relief::relieve;
 
+mod assignment;
+mod keeper;
 mod places;
 mod relief;
 
 /// Between two tries of something that failed.
 const PAUSE: Duration = Duration::from_millis(200);
-
-/// How long a keeper waits for another owner to go before it looks again by itself.
-const LOOK_AGAIN: Duration = Duration::from_secs(5);
 
 /// Who owns a shard, as the meta store says it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -51,16 +53,30 @@ pub struct Owner {
     pub nonce: String,
 }
 
+/// What the keys of owners begin with.
+const SHARDS: &str = "shards/";
+
 /// Where the owner of a shard stands in the meta store.
 pub fn owner_key(shard: ShardId) -> String {
-    format!("shards/{shard}/owner")
+    format!("{SHARDS}{shard}/owner")
+}
+
+/// Where a shard is, as this gateway sees it.
+#[derive(Clone, Debug)]
+pub enum Located {
+    /// Here.
+    Here(Shard),
+    /// At another gateway, which may have lost it meanwhile.
+    There(Owner),
+    /// Nowhere: it has no owner, or is being opened here; and why.
+    Nowhere(String),
 }
 
 /// The shards of one gateway. Clones are the same host.
 #[derive(Clone, Debug)]
 pub struct Host {
     inner: Arc<Inner>,
-    keeper: Arc<Owned>,
+    life: Arc<[Owned; 2]>,
 }
 
 #[derive(Debug)]
@@ -73,6 +89,12 @@ struct Inner {
     places: Places,
     /// The compactors that are alive.
     compactors: Members,
+    /// Who has which shard.
+    owners: Followed,
+    /// Who is to have which shard.
+    assignment: watch::Sender<Arc<Assignment>>,
+    /// Whether this gateway gives its shards away.
+    leaving: watch::Sender<bool>,
     stopping: watch::Sender<bool>,
     stopped: watch::Sender<bool>,
     /// Set when this process must end: another one has taken its meta store.
@@ -86,6 +108,9 @@ impl Host {
             gateway: format!("{:016x}", context.env.random()),
             places: Places::new(cluster.shards, context.env.clone()),
             compactors: Members::follow(meta.clone(), COMPACTORS),
+            owners: Followed::start(meta.clone(), SHARDS),
+            assignment: watch::Sender::default(),
+            leaving: watch::Sender::new(false),
             context,
             meta,
             cluster,
@@ -94,8 +119,8 @@ impl Host {
             stopped: watch::Sender::new(false),
             fenced: watch::Sender::new(None),
         });
-        let keeper = Arc::new(Owned::spawn(live(inner.clone())));
-        Host { inner, keeper }
+        let life = [Owned::spawn(assign(inner.clone())), Owned::spawn(live(inner.clone()))];
+        Host { inner, life: Arc::new(life) }
     }
 
     /// The surroundings of the shards.
@@ -115,25 +140,47 @@ impl Host {
 
     /// The open shard of a bucket; waits up to `patience` for one that is opening.
     pub async fn shard_of(&self, bucket: &Bucket, patience: Duration) -> Result<Shard, NotOpen> {
-        let id = bucket.shard(self.inner.cluster.shards);
+        let shard = bucket.shard(self.inner.cluster.shards);
         let deadline = Instant::now() + patience;
-        let mut moved = self.inner.places.moved();
+        let mut moves = self.moves();
         loop {
-            moved.borrow_and_update();
-            let note = match self.inner.places.get(id) {
-                // Whoever asks for a shard will read or write it, so the lease is made sure of here.
-                Ok(shard) if !shard.has_ended() => match shard.claim().hold().await {
-                    true => return Ok(shard),
-                    false => "its lease has run out".to_owned(),
-                },
-                Ok(_) => "it has just ended".to_owned(),
-                Err(note) => note,
+            moves.mark();
+            let note = match self.locate(shard).await {
+                Located::Here(open) => return Ok(open),
+                Located::There(owner) => has_it(&owner),
+                Located::Nowhere(note) => note,
             };
-            match tokio::time::timeout_at(deadline, moved.changed()).await {
-                Ok(Ok(())) => {}
-                _ => return Err(NotOpen { shard: id, note: self.with_illness(note) }),
+            if tokio::time::timeout_at(deadline, moves.next()).await.is_err() {
+                return Err(NotOpen { shard, note });
             }
         }
+    }
+
+    /// Where a shard is. Whoever asks will read or write it, so the lease of one that is here is made sure of.
+    pub async fn locate(&self, shard: ShardId) -> Located {
+        let note = match self.inner.places.get(shard) {
+            Ok(open) if !open.has_ended() => match open.claim().hold().await {
+                true => return Located::Here(open),
+                false => "its lease has run out".to_owned(),
+            },
+            Ok(_) => "it has just ended".to_owned(),
+            Err(note) => note,
+        };
+        match self.owner(shard) {
+            Some(owner) if owner.gateway != self.inner.gateway => Located::There(owner),
+            _ => Located::Nowhere(self.with_illness(note)),
+        }
+    }
+
+    /// The owner of a shard, as the meta store said last.
+    pub fn owner(&self, shard: ShardId) -> Option<Owner> {
+        self.inner.owner(shard)
+    }
+
+    /// Waits until a shard may be elsewhere than at the time of the call that made the handle.
+    pub fn moves(&self) -> Moves {
+        let (places, owners) = (self.inner.places.moved(), self.inner.owners.clone());
+        Moves { places, owners }
     }
 
     /// A shard, if it is open here.
@@ -151,12 +198,42 @@ impl Host {
 
     /// All shards of the cluster as this gateway sees them.
     pub fn status(&self) -> Vec<ShardStatus> {
-        self.inner.places.status(self.inner.is_stopping())
+        self.inner.places.status()
     }
 
-    /// Whether every shard is open here.
+    /// Whether every shard can be reached from here: each is open here, or another gateway has it. Not once the gateway leaves.
     pub fn is_ready(&self) -> bool {
-        self.status().iter().all(|s| s.open)
+        let elsewhere = |shard| self.owner(shard).is_some_and(|owner| owner.gateway != self.inner.gateway);
+        !*self.inner.leaving.borrow() && self.status().iter().all(|s| s.open || elsewhere(s.shard))
+    }
+
+    /// The gateways that are there, by id.
+    pub fn gateways(&self) -> std::collections::BTreeMap<String, Member> {
+        self.inner.assignment.borrow().members().clone()
+    }
+
+    /// Gives all shards to other gateways, if there are any, and waits until they are given, or `patience` is over. Calls are
+    /// answered as before.
+    pub async fn leave(&self, patience: Duration) {
+        self.inner.leaving.send_replace(true);
+        let (mut moved, mut assigned) = (self.inner.places.moved(), self.inner.assignment.subscribe());
+        let given = async {
+            loop {
+                moved.borrow_and_update();
+                let stays = assigned.borrow_and_update().members().values().any(|member| !member.leaving);
+                let said = assigned.borrow().members().get(&self.inner.gateway).is_some_and(|us| us.leaving);
+                if self.inner.places.held() == 0 || (said && !stays) {
+                    return;
+                }
+                tokio::select! {
+                    _ = moved.changed() => {}
+                    _ = assigned.changed() => {}
+                }
+            }
+        };
+        if tokio::time::timeout(patience, given).await.is_err() {
+            tracing::warn!("not all shards were given to other gateways in time");
+        }
     }
 
     /// Waits until this process must end because another one has taken its place, and says why.
@@ -174,14 +251,20 @@ impl Host {
         self.inner.stopping.send_replace(true);
         // The sender lives as long as we do, so this ends when the last session has.
         let _ = stopped.wait_for(|stopped| *stopped).await;
-        // The keeper goes with the last handle, as a crash would end it; here it has ended by itself.
-        let _ = &self.keeper;
+        // Its tasks go with the last handle, as a crash would end them; here they have ended by themselves.
+        let _ = &self.life;
     }
 }
 
 impl Inner {
     fn is_stopping(&self) -> bool {
         *self.stopping.borrow()
+    }
+
+    /// Who owns a shard, as the meta store said last.
+    fn owner(&self, shard: ShardId) -> Option<Owner> {
+        let key = format!("{shard}/owner");
+        self.owners.look(|entries| serde_json::from_slice(&entries?.get(&key)?.value).ok())
     }
 
     async fn until_stopping(&self) {
@@ -218,12 +301,13 @@ async fn live(inner: Arc<Inner>) {
 async fn live_in(inner: &Arc<Inner>, session: Arc<dyn Session>) {
     let mut keepers = Crew::default();
     for shard in 0..inner.cluster.shards {
-        keepers.spawn(keep(inner.clone(), ShardId(shard), session.clone()));
+        keepers.spawn(keeper::keep(inner.clone(), ShardId(shard), session.clone()));
     }
     tokio::select! {
         biased;
         () = session.lost() => tracing::warn!("the session in the meta store was lost"),
         () = inner.until_stopping() => {}
+        () = be_there(inner, session.as_ref()) => {}
     }
     // Each ends by itself once the session is lost or the host stops.
     keepers.join().await;
@@ -235,139 +319,63 @@ async fn live_in(inner: &Arc<Inner>, session: Arc<dyn Session>) {
     }
 }
 
-/// Keeps one shard for as long as the session lives.
-async fn keep(inner: Arc<Inner>, shard: ShardId, session: Arc<dyn Session>) {
-    let key = owner_key(shard);
-    while !session.is_lost() && !inner.is_stopping() {
-        let revision = match claim(&inner, &key, session.as_ref()).await {
-            Ok(Claimed::Ours(revision)) => revision,
-            Ok(Claimed::Theirs { owner, created, .. }) if owner.gateway == inner.gateway => {
-                // A claim of ours that we do not hold: it was not given back, or landed after we had given it up.
-                let stray = Txn::new().when(Compare::created(&key, created)).delete(&key);
-                if let Err(error) = inner.meta.txn(stray).await {
-                    tracing::debug!(%shard, %error, "an old claim of ours was not taken away yet");
-                    sleep(PAUSE).await;
+/// Announces the gateway, again whenever what it says of itself has changed, for ever.
+async fn be_there(inner: &Inner, session: &dyn Session) {
+    let mut leaving = inner.leaving.subscribe();
+    loop {
+        let member = Member { address: inner.address.clone(), leaving: *leaving.borrow_and_update() };
+        // Writing a text and a truth value as JSON cannot fail.
+        let says = serde_json::to_vec(&member).unwrap_or_default();
+        match announce(inner.meta.as_ref(), session, GATEWAYS, &inner.gateway, says).await {
+            Ok(()) => {
+                if leaving.changed().await.is_err() {
+                    return std::future::pending().await;
                 }
-                continue;
-            }
-            Ok(Claimed::Theirs { owner, seen, .. }) => {
-                inner.closed(shard, format!("gateway {} at {} has it", owner.gateway, owner.address));
-                wait_for_change(&inner, &key, seen, session.as_ref()).await;
-                continue;
             }
             Err(error) => {
-                if error.kind() == MetaErrorKind::Fenced {
-                    inner.fenced.send_replace(Some(error.to_string()));
-                    return;
-                }
-                inner.closed(shard, format!("it could not be claimed: {error}"));
+                tracing::warn!(%error, "the gateway cannot announce itself; trying again");
                 sleep(PAUSE).await;
-                continue;
             }
-        };
-        let claim = Claim::new(shard, inner.cluster.token(revision), session.clone());
-        inner.places.opening(shard);
-        let note = serve(&inner, &claim).await;
-        claim.give_up();
-        inner.closed(shard, note);
-        let give_back = Txn::new().when(Compare::created(&key, revision)).delete(&key);
-        if let Err(error) = inner.meta.txn(give_back).await {
-            tracing::debug!(%shard, %error, "the claim was not given back; it ends with the session");
-        }
-        if !inner.is_stopping() {
-            sleep(PAUSE).await;
         }
     }
 }
 
-/// Opens a claimed shard and serves it until it ends. Says why it ended.
-async fn serve(inner: &Inner, claim: &Claim) -> String {
-    let taken = tokio::select! {
-        biased;
-        taken = take_over(&inner.context, claim) => taken,
-        () = claim.session().lost() => Err(TakeoverError::Superseded("the session was lost".into())),
-        // While the object store is away it would not end by itself.
-        () = inner.until_stopping() => Err(TakeoverError::Superseded("the gateway is stopping".into())),
-    };
-    let shard = match taken {
-        Ok(shard) => shard,
-        Err(error) => {
-            match &error {
-                TakeoverError::Damaged(_) => {
-                    tracing::error!(shard = %claim.shard(), %error, "a shard cannot be opened")
-                }
-                _ => tracing::warn!(shard = %claim.shard(), %error, "a takeover did not succeed"),
-            }
-            return error.to_string();
-        }
-    };
-    tracing::info!(shard = %claim.shard(), token = %claim.token(), "shard open");
-    inner.places.opened(shard.clone());
-    let relief =
-        relieve(inner.context.clone(), claim.shard(), shard.database().clone(), inner.compactors.clone());
-    let _relief = Owned::spawn(relief);
-    inner.context.metrics.owned_shards.set(inner.places.open() as i64);
-    let ended = tokio::select! {
-        biased;
-        ended = shard.ended() => ended,
-        () = claim.session().lost() => {
-            shard.abandon("the session was lost").await;
-            shard.ended().await
-        }
-        () = inner.until_stopping() => {
-            tokio::select! {
-                biased;
-                () = shard.release() => {}
-                () = claim.session().lost() => shard.abandon("the session was lost while it was released").await,
-            }
-            shard.ended().await
-        }
-    };
-    match ended {
-        Ended::Released => "it was released".to_owned(),
-        Ended::Poisoned(why) => why,
+/// Follows the gateways that are there, and works out who is to have which shard, for ever.
+async fn assign(inner: Arc<Inner>) {
+    let mut members = Members::follow(inner.meta.clone(), GATEWAYS);
+    loop {
+        members.changed().await;
+        let shards = inner.cluster.shards;
+        let now = members.look(|entries| entries.map(|entries| Assignment::of(shards, entries)));
+        inner.assignment.send_replace(Arc::new(now.unwrap_or_default()));
     }
 }
 
-enum Claimed {
-    Ours(Revision),
-    Theirs { owner: Owner, created: Revision, seen: Revision },
+/// Says that another gateway has a shard.
+fn has_it(owner: &Owner) -> String {
+    format!("gateway {} at {} has it", owner.gateway, owner.address)
 }
 
-async fn claim(inner: &Inner, key: &str, session: &dyn Session) -> Result<Claimed, wadi_meta::MetaError> {
-    let nonce = format!("{:032x}", inner.context.env.unique());
-    let owner = Owner { gateway: inner.gateway.clone(), address: inner.address.clone(), nonce };
-    // Writing three strings as JSON cannot fail.
-    let value = serde_json::to_vec(&owner).unwrap_or_default();
-    let txn = Txn::new().when(Compare::absent(key)).put_in(session.id(), key, value);
-    let holder = match inner.meta.txn(txn).await {
-        Ok(TxnOutcome::Committed(revision)) => return Ok(Claimed::Ours(revision)),
-        Ok(TxnOutcome::Refused(found)) => found.into_iter().flatten().next(),
-        // It may have been done: the nonce tells.
-        Err(error) if error.kind() == MetaErrorKind::Unknown => inner.meta.get(key).await?,
-        Err(error) => return Err(error),
-    };
-    let Some(holder) = holder else { return Box::pin(claim(inner, key, session)).await };
-    let unreadable = Owner { gateway: "unknown".into(), address: "unknown".into(), nonce: String::new() };
-    let found: Owner = serde_json::from_slice(&holder.value).unwrap_or(unreadable);
-    if found.nonce == owner.nonce {
-        return Ok(Claimed::Ours(holder.created));
+/// Tells when shards may have moved.
+#[derive(Debug)]
+pub struct Moves {
+    places: watch::Receiver<u64>,
+    owners: Followed,
+}
+
+impl Moves {
+    /// Only what happens from now on counts.
+    pub fn mark(&mut self) {
+        self.places.borrow_and_update();
+        self.owners.mark();
     }
-    Ok(Claimed::Theirs { owner: found, created: holder.created, seen: holder.modified })
-}
 
-async fn wait_for_change(inner: &Inner, key: &str, seen: Revision, session: &dyn Session) {
-    let change = async {
-        match inner.meta.watch(key, seen).await {
-            Ok(mut watch) => drop(watch.next().await),
-            Err(_) => sleep(LOOK_AGAIN).await,
+    /// Waits until a shard has opened or ended here, or an owner has changed.
+    pub async fn next(&mut self) {
+        tokio::select! {
+            biased;
+            _ = self.places.changed() => {}
+            () = self.owners.changed() => {}
         }
-    };
-    tokio::select! {
-        biased;
-        () = change => {}
-        () = sleep(LOOK_AGAIN) => {}
-        () = session.lost() => {}
-        () = inner.until_stopping() => {}
     }
 }

@@ -66,6 +66,8 @@ impl Fault for NotOpen {
 #[derive(Clone, Debug)]
 pub(super) enum Place {
     Open(Shard),
+    /// It is still read.
+    Releasing(Shard),
     Opening,
     Closed,
 }
@@ -108,7 +110,7 @@ impl Places {
         let placed = self.placed.read();
         let Some(placed) = placed.get(&shard) else { return Err("there is no such shard".to_owned()) };
         match &placed.place {
-            Place::Open(open) => Ok(open.clone()),
+            Place::Open(open) | Place::Releasing(open) => Ok(open.clone()),
             Place::Opening => Err(opening(&placed.note)),
             Place::Closed => Err(placed.note.clone()),
         }
@@ -117,6 +119,16 @@ impl Places {
     /// Notes that the shard is open here.
     pub(super) fn opened(&self, shard: Shard) {
         self.put(shard.claim().shard(), Place::Open(shard), None);
+    }
+
+    /// Notes that an open shard is being given back.
+    pub(super) fn releasing(&self, shard: ShardId) {
+        let mut placed = self.placed.write();
+        if let Some(placed) = placed.get_mut(&shard)
+            && let Place::Open(open) = &placed.place
+        {
+            placed.place = Place::Releasing(open.clone());
+        }
     }
 
     /// Notes that the shard is being taken over.
@@ -133,7 +145,7 @@ impl Places {
         let now = self.env.now_millis();
         let mut placed = self.placed.write();
         let before = placed.get(&shard);
-        let is_open = |place: &Place| matches!(place, Place::Open(_));
+        let is_open = |place: &Place| matches!(place, Place::Open(_) | Place::Releasing(_));
         let same = before.filter(|before| is_open(&before.place) == is_open(&place));
         let since = same.map_or(now, |before| before.since);
         let note = note.or_else(|| before.map(|before| before.note.clone())).unwrap_or_default();
@@ -147,14 +159,19 @@ impl Places {
         self.placed.read().values().filter(|p| matches!(p.place, Place::Open(_))).count()
     }
 
-    /// All shards; `stopping` says that open ones are being released.
-    pub(super) fn status(&self, stopping: bool) -> Vec<ShardStatus> {
+    /// How many shards are here, or are on their way.
+    pub(super) fn held(&self) -> usize {
+        self.placed.read().values().filter(|p| !matches!(p.place, Place::Closed)).count()
+    }
+
+    /// All shards.
+    pub(super) fn status(&self) -> Vec<ShardStatus> {
         let status = |(shard, placed): (&ShardId, &Placed)| {
             let (state, token, note) = match &placed.place {
-                Place::Open(open) if open.has_ended() => {
+                Place::Open(open) | Place::Releasing(open) if open.has_ended() => {
                     (State::Closed, None, "it has just ended".to_owned())
                 }
-                Place::Open(open) if stopping => (State::Releasing, Some(open.token()), String::new()),
+                Place::Releasing(open) => (State::Releasing, Some(open.token()), String::new()),
                 Place::Open(open) => (State::Open, Some(open.token()), String::new()),
                 Place::Opening => (State::Opening, None, opening(&placed.note)),
                 Place::Closed => (State::Closed, None, placed.note.clone()),
@@ -200,15 +217,15 @@ mod tests {
     #[test]
     fn a_shard_that_is_tried_again_and_again_is_not_open_since_the_first_time() {
         let places = Places::new(1, Env::new(Clock(Arc::default())));
-        let first = places.status(false)[0].since.clone();
+        let first = places.status()[0].since.clone();
         for _ in 0..3 {
             places.opening(ShardId(0));
-            let status = places.status(false).remove(0);
+            let status = places.status().remove(0);
             assert_eq!((status.state, status.open, &status.since), (State::Opening, false, &first));
             places.closed(ShardId(0), "no answer".to_owned());
             places.opening(ShardId(0));
             assert!(places.get(ShardId(0)).unwrap_err().contains("before that: no answer"));
         }
-        assert_eq!(places.status(false)[0].since, first);
+        assert_eq!(places.status()[0].since, first);
     }
 }
