@@ -51,6 +51,7 @@ pub(crate) enum LogFormat {
 pub(crate) struct ServerConfig {
     pub(crate) listen: SocketAddr,
     pub(crate) address_file: Option<PathBuf>,
+    pub(crate) advertise: Option<String>,
     pub(crate) insecure: bool,
     pub(crate) data_dir: Option<PathBuf>,
     pub(crate) object_store: Option<String>,
@@ -102,6 +103,11 @@ pub(crate) struct ServerFlags {
     #[arg(long, env = "WADI_ADDRESS_FILE", value_name = "FILE")]
     #[serde(skip_serializing_if = "Option::is_none")]
     address_file: Option<PathBuf>,
+    /// The URL at which the other processes of the cluster reach this gateway, such as http://10.0.0.7:8080 [default: the address
+    /// that is listened on].
+    #[arg(long, env = "WADI_ADVERTISE", value_name = "URL")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    advertise: Option<String>,
     /// Allow an address beyond loopback without auth [default: false].
     #[arg(long, env = "WADI_INSECURE", num_args = 0..=1, default_missing_value = "true", value_parser = boolish())]
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -263,6 +269,7 @@ impl ServerConfig {
                 if kind == ServerKind::Compactor { 8081 } else { 8080 },
             )),
             address_file: None,
+            advertise: None,
             insecure: false,
             data_dir: None,
             object_store: None,

@@ -143,6 +143,10 @@ fn s3_options(config: &ServerConfig) -> S3Options {
 
 /// What the gateway is to be started with.
 pub(crate) fn gateway_config(config: ServerConfig) -> Result<GatewayConfig, Failure> {
+    if config.meta == Meta::Etcd && config.listen.ip().is_unspecified() && config.advertise.is_none() {
+        let message = format!("listen {} is no address at which other gateways reach this one", config.listen);
+        return Err(Failure::usage(message).hint("say one with --advertise http://<address>:<port>"));
+    }
     let object_store = config.object_store_url()?;
     let local = object_store.starts_with("file://");
     let defaults = if local { wadi_store::Settings::local() } else { wadi_store::Settings::default() };
@@ -164,6 +168,7 @@ pub(crate) fn gateway_config(config: ServerConfig) -> Result<GatewayConfig, Fail
     };
     Ok(GatewayConfig {
         listen: config.listen,
+        advertise: config.advertise,
         object_store,
         s3,
         meta: match config.meta {

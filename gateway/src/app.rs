@@ -8,7 +8,8 @@ use axum::extract::{Request, State};
 use axum::middleware::{self, Next};
 use axum::response::Response;
 use axum::routing::{get, post};
-use http::{HeaderName, HeaderValue};
+use http::header::CONNECTION;
+use http::{HeaderName, HeaderValue, Version};
 use prometheus_client::registry::Registry;
 use tower_http::catch_panic::CatchPanicLayer;
 use tracing::Instrument;
@@ -17,6 +18,7 @@ use wadi_model::ErrorKind;
 use wadi_model::env::Env;
 use wadi_store::context::Memory;
 use wadi_store::host::Host;
+use wadi_store::route::Route;
 use wadi_store::secret::ClusterSecret;
 
 use crate::api;
@@ -37,7 +39,7 @@ pub struct Gateway {
 
 struct Inner {
     catalog: Catalog,
-    host: Host,
+    route: Route,
     secret: ClusterSecret,
     limits: Limits,
     bodies: Memory,
@@ -48,18 +50,18 @@ struct Inner {
 }
 
 impl Gateway {
-    /// A gateway on a catalog and a host.
+    /// A gateway on a catalog and the way to all shards.
     pub fn new(
         catalog: Catalog,
-        host: Host,
+        route: Route,
         secret: ClusterSecret,
         limits: Limits,
         registry: Registry,
     ) -> Gateway {
         let bodies = Memory::new(limits.bodies);
-        let turn = AtomicU32::new(host.context().env.random() as u32);
+        let turn = AtomicU32::new(route.host().context().env.random() as u32);
         let scans = Scans::default();
-        Gateway { inner: Arc::new(Inner { catalog, host, secret, limits, bodies, registry, scans, turn }) }
+        Gateway { inner: Arc::new(Inner { catalog, route, secret, limits, bodies, registry, scans, turn }) }
     }
 
     /// Databases, tables and partitions.
@@ -67,9 +69,14 @@ impl Gateway {
         &self.inner.catalog
     }
 
-    /// The shards.
+    /// The shards of this process.
     pub fn host(&self) -> &Host {
-        &self.inner.host
+        self.inner.route.host()
+    }
+
+    /// The way to all shards, wherever they are.
+    pub fn route(&self) -> &Route {
+        &self.inner.route
     }
 
     /// By which the cluster's own processes are known.
@@ -79,7 +86,7 @@ impl Gateway {
 
     /// Wall time and randomness.
     pub fn env(&self) -> &Env {
-        &self.inner.host.context().env
+        &self.host().context().env
     }
 
     /// Limits of requests.
@@ -145,7 +152,7 @@ pub fn router(gateway: Gateway) -> Router {
 
 /// Gives each request its id, and each error answer the request's id.
 async fn surround(State(gateway): State<Gateway>, mut request: Request, next: Next) -> Response {
-    let id = RequestId::of(request.headers(), &gateway);
+    let (id, version) = (RequestId::of(request.headers(), &gateway), request.version());
     request.extensions_mut().insert(id.clone());
     let traceparent = request.headers().get("traceparent").and_then(|v| v.to_str().ok()).unwrap_or("");
     let span = tracing::info_span!(
@@ -169,6 +176,10 @@ async fn surround(State(gateway): State<Gateway>, mut request: Request, next: Ne
     }
     if let Ok(value) = HeaderValue::from_str(&id.0) {
         response.headers_mut().insert(REQUEST_ID, value);
+    }
+    if gateway.host().is_leaving() && version < Version::HTTP_2 {
+        // The client's next request is to find another gateway, and not a connection that is just closed.
+        response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     }
     response
 }

@@ -13,6 +13,8 @@ use wadi_store::objects::S3Options;
 pub struct GatewayConfig {
     /// Where to listen. Port 0 takes a free one.
     pub listen: SocketAddr,
+    /// Where other processes of the cluster reach this one, as a URL; the address that is listened on, if it is not said.
+    pub advertise: Option<String>,
     /// The object store: a directory, `file:///…` or `s3://bucket/prefix`.
     pub object_store: String,
     /// How to reach S3.

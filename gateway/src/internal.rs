@@ -1,20 +1,32 @@
-//! The internal API: what compactors ask the owners of shards. Only the cluster's own processes may, by its secret.
+//! The internal API: what compactors and other gateways ask the owners of shards. Only the cluster's own processes may, by its secret.
 //!
-//! `POST /internal/v1/shards/{shard}/…` with JSON; the calls are those of [`wadi_store::owners::Owners`], and what they say is said there.
+//! `POST /internal/v1/shards/{shard}/…`. Compactors speak JSON; their calls are those of [`wadi_store::owners::Owners`], and what they
+//! say is said there. Gateways send messages that [`wadi_store::route`] writes and reads, one address for each [`Call`].
 
+use std::convert::Infallible;
+
+use axum::body::to_bytes;
 use axum::extract::rejection::JsonRejection;
-use axum::extract::{DefaultBodyLimit, FromRequestParts, Path, State};
+use axum::extract::{DefaultBodyLimit, FromRequestParts, Path, Request, State};
+use axum::response::Response;
 use axum::routing::post;
 use axum::{Json, Router};
-use http::header::AUTHORIZATION;
+use bytes::Bytes;
+use futures::stream;
+use http::HeaderValue;
+use http::header::{AUTHORIZATION, CONTENT_LENGTH};
 use http::request::Parts;
 use wadi_model::{ErrorKind, LogSeq, ShardId};
 use wadi_store::owners::Owners;
+use wadi_store::route::Call;
 use wadi_store::shard::{Deletable, PackError, Round};
 use wadi_store::stored::PackName;
 
 use crate::app::Gateway;
 use crate::problem::Problem;
+
+/// A part of the largest size fits, whatever its rows are.
+const MAX_MESSAGE: usize = 128 << 20;
 
 /// A list of 10,000 objects fits well.
 const MAX_BODY: usize = 8 << 20;
@@ -29,6 +41,29 @@ pub(crate) fn routes() -> Router<Gateway> {
         .route("/note-deleted", post(note_deleted))
         .route("/known-packs", post(known_packs))
         .layer(DefaultBodyLimit::max(MAX_BODY))
+        .route("/{call}", post(of_gateway))
+}
+
+/// Answers another gateway. The answer says itself what went wrong, so that its status is always 200.
+async fn of_gateway(
+    _: Own,
+    State(gateway): State<Gateway>,
+    Path((shard, call)): Path<(u32, String)>,
+    request: Request,
+) -> Result<Response, Problem> {
+    let call = Call::of_name(&call).ok_or_else(|| {
+        let detail = format!("there is no call \"{call}\"; gateways of other versions may have it");
+        Problem::new(ErrorKind::NotFound, "path_not_found", detail)
+    })?;
+    let message = to_bytes(request.into_body(), MAX_MESSAGE).await;
+    let message =
+        message.map_err(|e| Problem::new(ErrorKind::Invalid, "bad_request", format!("the message was cut off: {e}")))?;
+    let pieces = gateway.route().answer(ShardId(shard), call, message).await;
+    let length: usize = pieces.iter().map(Bytes::len).sum();
+    let mut response =
+        Response::new(axum::body::Body::from_stream(stream::iter(pieces.into_iter().map(Ok::<_, Infallible>))));
+    response.headers_mut().insert(CONTENT_LENGTH, HeaderValue::from(length));
+    Ok(response)
 }
 
 /// Proof that one of the cluster's own processes asks.

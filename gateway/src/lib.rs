@@ -11,6 +11,7 @@ pub mod body;
 pub mod config;
 mod drain;
 mod internal;
+mod peers;
 pub mod places;
 pub mod problem;
 pub mod request;

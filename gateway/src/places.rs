@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use wadi_meta::catalog::Partitions;
 use wadi_model::{Bucket, ErrorKind, Partition, PartitionId, Table, TableId};
+use wadi_store::route::State;
 
 use crate::app::Gateway;
 use crate::problem::Problem;
@@ -96,6 +97,14 @@ impl Scope {
         };
         self.partitions.iter().flat_map(of)
     }
+}
+
+/// The places of a read, and how their buckets are.
+pub async fn states_of(gateway: &Gateway, scope: &Scope) -> Result<Vec<(Place, State)>, Problem> {
+    let places: Vec<Place> = scope.places().collect();
+    let buckets: Vec<Bucket> = places.iter().map(|place| place.bucket).collect();
+    let states = gateway.route().states(&buckets, gateway.limits().patience).await?;
+    Ok(places.into_iter().zip(states).collect())
 }
 
 /// The answer to who must name a partition and does not.

@@ -43,20 +43,23 @@ impl<S: Sync> FromRequestParts<S> for RequestId {
 /// The table in the path.
 pub struct TablePath(pub TableName);
 
-impl<S: Send + Sync> FromRequestParts<S> for TablePath {
+impl FromRequestParts<Gateway> for TablePath {
     type Rejection = Problem;
 
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<TablePath, Problem> {
+    async fn from_request_parts(parts: &mut Parts, state: &Gateway) -> Result<TablePath, Problem> {
         let path = Path::<BTreeMap<String, String>>::from_request_parts(parts, state).await;
         let Path(path) = path.map_err(|e| Problem::new(ErrorKind::Invalid, "invalid_path", e.to_string()))?;
         let part = |name: &str| path.get(name).cloned().unwrap_or_default();
         // Tables of rejected rows have names that users cannot give, but may read.
         let (database, table) = (part("database"), part("table"));
         let database: DatabaseName = database.parse()?;
-        match table.strip_suffix("__rejected") {
-            Some(of) => Ok(TablePath(TableName::new(database, of)?.rejected_of())),
-            None => Ok(TablePath(TableName::new(database, &table)?)),
-        }
+        let name = match table.strip_suffix("__rejected") {
+            Some(of) => TableName::new(database, of)?.rejected_of(),
+            None => TableName::new(database, &table)?,
+        };
+        // Another gateway may have made it a moment ago.
+        state.catalog().meet(&name).await?;
+        Ok(TablePath(name))
     }
 }
 

@@ -23,6 +23,7 @@ use wadi_store::memtables::Memtables;
 use wadi_store::metadata::{self, MetadataError};
 use wadi_store::metrics::StoreMetrics;
 use wadi_store::objects::{self, Objects, OpenError};
+use wadi_store::route::{NoPeers, Peers, Route};
 use wadi_store::secret::ClusterSecret;
 use wadi_store::segments::SegmentCache;
 use wadi_store::settings::InvalidSetting;
@@ -30,8 +31,12 @@ use wadi_store::task::{self, Cpu};
 
 use crate::app::{Gateway, router};
 use crate::auto_partition;
-use crate::config::GatewayConfig;
+use crate::config::{GatewayConfig, MetaConfig};
+use crate::peers::HttpPeers;
 use crate::stall::Impatient;
+
+/// How long giving the shards to other gateways may take.
+const HAND_OVER: Duration = Duration::from_secs(10);
 
 /// How long connections may go on after the server was told to stop.
 const GRACE: Duration = Duration::from_secs(5);
@@ -50,6 +55,8 @@ pub enum StartError {
     Meta(#[from] MetaError),
     #[error("cannot listen on {address}: {source}; choose another address with --listen")]
     Listen { address: SocketAddr, source: std::io::Error },
+    #[error("HTTP cannot be spoken to other gateways: {0}")]
+    Http(#[from] reqwest::Error),
     #[error("cannot start threads: {0}")]
     Threads(#[from] rayon::ThreadPoolBuildError),
     #[error("cannot write {path}: {source}")]
@@ -81,7 +88,13 @@ pub async fn start(config: GatewayConfig, mut registry: Registry) -> Result<Serv
     let catalog = Catalog::open(meta.clone()).await?;
     let secret = ClusterSecret::of(meta.as_ref(), &env).await?;
     let context = context(&config, objects, &cluster, env, &mut registry, &meta, &catalog).await?;
-    let host = Host::start(context, meta.clone(), cluster, format!("http://{address}"));
+    let peers: Arc<dyn Peers> = match &config.meta {
+        MetaConfig::Embedded => Arc::new(NoPeers),
+        MetaConfig::Etcd { .. } => Arc::new(HttpPeers::new(secret.clone())?),
+    };
+    let reached_at = config.advertise.unwrap_or_else(|| format!("http://{address}"));
+    let host = Host::start(context, meta.clone(), cluster, reached_at);
+    let route = Route::new(host.clone(), peers);
     let listener = Impatient { listener, limit: config.limits.stall };
     let stop = watch::Sender::new(false);
     let around = auto_partition::Surroundings {
@@ -92,7 +105,7 @@ pub async fn start(config: GatewayConfig, mut registry: Registry) -> Result<Serv
         lease_ttl: config.settings.lease_ttl,
     };
     let auto_partition = task::spawn(auto_partition::serve(around, stop.subscribe()));
-    let gateway = Gateway::new(catalog, host.clone(), secret, config.limits, registry);
+    let gateway = Gateway::new(catalog, route, secret, config.limits, registry);
     let mut stopping = stop.subscribe();
     let serve = axum::serve(listener, router(gateway)).with_graceful_shutdown(async move {
         // A dropped server stops too.
@@ -169,8 +182,10 @@ impl Server {
         self.host.fenced().await
     }
 
-    /// Stops: no new connections, open requests end, shards are released in good order.
+    /// Stops: shards are given to other gateways while requests are answered as before; then no new connections, open requests end,
+    /// and what nobody has taken is released in good order.
     pub async fn stop(mut self) {
+        self.host.leave(HAND_OVER).await;
         self.stop.send_replace(true);
         self.host.shutdown().await;
         // Another gateway has the duty sooner if this one gives it back.

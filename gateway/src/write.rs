@@ -1,7 +1,6 @@
 //! One write request: its rows go to their shards, and their answers become one.
 //!
-//! Rows are split by partition and bucket, each part goes to the shard that owns it, all at once. A part that was definitely not
-//! written, because its shard moved, is sent again here, so that the client sees one answer.
+//! Rows are split by partition and bucket, and each part goes to the gateway that owns its shard ([`Route::append`]), all at once.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,13 +11,13 @@ use arrow::datatypes::{Field, Schema};
 use arrow::error::ArrowError;
 use futures::future::join_all;
 use serde::Serialize;
-use tokio::time::Instant;
 use wadi_model::bucketing::bucket_of_producer;
 use wadi_model::ipc::Originals;
 use wadi_model::options::LogCompression;
 use wadi_model::partition::Grouping;
 use wadi_model::split::split;
 use wadi_model::{Bucket, ErrorKind, Fault, SchemaId, Table};
+use wadi_store::route::RouteError;
 use wadi_store::shard::{AppendError, Appended, Keyed, Part, Stamp, raw_bytes};
 
 use crate::app::Gateway;
@@ -169,56 +168,19 @@ struct Sending {
     stamp: Option<Stamp>,
 }
 
-/// Why a part was not written, or not certainly.
-#[derive(Debug)]
-enum Failed {
-    Append(AppendError),
-    NotOpen(wadi_store::host::NotOpen),
-}
-
-impl Failed {
-    fn fault(&self) -> &dyn Fault {
-        match self {
-            Failed::Append(e) => e,
-            Failed::NotOpen(e) => e,
-        }
-    }
-}
-
 impl Sending {
-    async fn send(self, gateway: &Gateway) -> (Place, Result<Appended, Failed>) {
-        let deadline = Instant::now() + gateway.limits().patience;
-        loop {
-            let patience = deadline.saturating_duration_since(Instant::now());
-            let shard = match gateway.host().shard_of(&self.place.bucket, patience).await {
-                Ok(shard) => shard,
-                Err(error) => return (self.place, Err(Failed::NotOpen(error))),
-            };
-            let part = Part {
-                bucket: self.place.bucket,
-                schema: self.schema,
-                compression: self.compression,
-                rows: self.rows.clone(),
-                originals: self.originals.clone(),
-                stamp: self.stamp.clone(),
-                keyed: self.keyed.clone(),
-            };
-            match shard.append(part).await {
-                Ok(appended) => return (self.place, Ok(appended)),
-                // Definitely not written, and the shard will be open again, here or elsewhere.
-                Err(AppendError::NotOwned) if Instant::now() < deadline => {
-                    tokio::time::sleep(Duration::from_millis(20)).await;
-                }
-                Err(error) => return (self.place, Err(Failed::Append(error))),
-            }
-        }
+    async fn send(self, gateway: &Gateway) -> (Place, Result<Appended, RouteError<AppendError>>) {
+        let Sending { place, schema, compression, rows, keyed, originals, stamp } = self;
+        let part = Part { bucket: place.bucket, schema, compression, rows, originals, stamp, keyed };
+        let appended = gateway.route().append(part, gateway.limits().patience).await;
+        (place, appended)
     }
 }
 
-fn combine(outcomes: Vec<(Place, Result<Appended, Failed>)>) -> Result<Written, Problem> {
+fn combine(outcomes: Vec<(Place, Result<Appended, RouteError<AppendError>>)>) -> Result<Written, Problem> {
     let mut written = Written::default();
     let mut done = 0usize;
-    let mut failed: BTreeMap<Bucket, Failed> = BTreeMap::new();
+    let mut failed: BTreeMap<Bucket, RouteError<AppendError>> = BTreeMap::new();
     for (place, outcome) in outcomes {
         match outcome {
             Ok(appended) => {
@@ -242,17 +204,16 @@ fn combine(outcomes: Vec<(Place, Result<Appended, Failed>)>) -> Result<Written, 
         }
     }
     written.offsets.sort_by(|a, b| (&a.partition, a.bucket).cmp(&(&b.partition, b.bucket)));
-    let Some(worst) = failed.values().max_by_key(|f| gravity(f.fault().kind())) else { return Ok(written) };
-    let fault = worst.fault();
+    let Some(fault) = failed.values().max_by_key(|fault| gravity(fault.kind())) else { return Ok(written) };
     if fault.kind() == ErrorKind::OutcomeUnknown {
-        return Err(problem_of(worst).with("offsets", written.offsets));
+        return Err(problem_of(fault).with("offsets", written.offsets));
     }
     if done == 0 {
-        return Err(problem_of(worst));
+        return Err(problem_of(fault));
     }
     if !fault.kind().is_retryable() {
         // Sending it again would not complete it.
-        return Err(problem_of(worst).side_effects(SideEffects::Partial).with("offsets", written.offsets));
+        return Err(problem_of(fault).side_effects(SideEffects::Partial).with("offsets", written.offsets));
     }
     let detail = format!(
         "the rows of {} bucket(s) are written, those of {} are not: {fault}; send the same request with the \
@@ -274,8 +235,7 @@ fn gravity(kind: ErrorKind) -> u8 {
     }
 }
 
-fn problem_of(failed: &Failed) -> Problem {
-    let fault = failed.fault();
+fn problem_of(fault: &RouteError<AppendError>) -> Problem {
     Problem::new(fault.kind(), fault.code(), fault.to_string())
 }
 

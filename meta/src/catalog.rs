@@ -145,6 +145,17 @@ impl Catalog {
         Ok(self.seen.content.read().table(name)?.value.clone())
     }
 
+    /// Waits until this process sees a table that another one has just made. Where it is known, or there is none, it waits for nothing.
+    pub async fn meet(&self, name: &TableName) -> Result<(), CatalogError> {
+        if self.table(name).is_ok() {
+            return Ok(());
+        }
+        if let Some(found) = self.meta.get(&format!("{TABLES}{name}")).await? {
+            self.wait_for(found.modified).await;
+        }
+        Ok(())
+    }
+
     /// The table of this id, with at least this schema version, also while it is being dropped; `None` if nothing of it
     /// is left. What the watch has not seen yet is asked of the meta store.
     pub async fn table_by_id(

@@ -4,8 +4,11 @@
 //! helps; the *code* is stable and meant for programs; the message (`Display`) names the thing, the place and the
 //! fix. The gateway maps kinds to responses in one place.
 
+use serde::{Deserialize, Serialize};
+
 /// What the caller can do about an error.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum ErrorKind {
     /// The request cannot be understood: fix it.
     Invalid,
@@ -46,5 +49,34 @@ pub trait Fault: std::error::Error + Send + Sync {
     fn kind(&self) -> ErrorKind;
 
     /// A stable name for programs, in snake_case.
-    fn code(&self) -> &'static str;
+    fn code(&self) -> &str;
+}
+
+/// An error that another process of the cluster has told.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
+#[error("{message}")]
+pub struct Told {
+    /// Its kind there.
+    pub kind: ErrorKind,
+    /// Its code there.
+    pub code: String,
+    /// What it said.
+    pub message: String,
+}
+
+impl Told {
+    /// What an error says of itself.
+    pub fn of(fault: &(impl Fault + ?Sized)) -> Told {
+        Told { kind: fault.kind(), code: fault.code().to_owned(), message: fault.to_string() }
+    }
+}
+
+impl Fault for Told {
+    fn kind(&self) -> ErrorKind {
+        self.kind
+    }
+
+    fn code(&self) -> &str {
+        &self.code
+    }
 }

@@ -29,7 +29,7 @@ pub mod time;
 pub mod types;
 pub mod varint;
 
-pub use fault::{ErrorKind, Fault};
+pub use fault::{ErrorKind, Fault, Told};
 pub use ids::{Bucket, FieldId, LogSeq, Offset, PartitionId, SchemaId, ShardId, TableId, Token};
 pub use name::{DatabaseName, TableName};
 pub use partition::Partition;

@@ -7,6 +7,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use crate::fault::{ErrorKind, Fault};
 use crate::suggest::{did_you_mean, nearest};
 
@@ -170,7 +172,7 @@ impl Fault for InvalidOption {
 }
 
 /// How the buffers of stored rows are compressed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum LogCompression {
     /// Not at all.
     None,

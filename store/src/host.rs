@@ -198,13 +198,21 @@ impl Host {
 
     /// All shards of the cluster as this gateway sees them.
     pub fn status(&self) -> Vec<ShardStatus> {
-        self.inner.places.status()
+        let mut all = self.inner.places.status();
+        for status in all.iter_mut().filter(|status| !status.open) {
+            status.owner = self.owner(status.shard).filter(|owner| owner.gateway != self.inner.gateway);
+        }
+        all
     }
 
     /// Whether every shard can be reached from here: each is open here, or another gateway has it. Not once the gateway leaves.
     pub fn is_ready(&self) -> bool {
-        let elsewhere = |shard| self.owner(shard).is_some_and(|owner| owner.gateway != self.inner.gateway);
-        !*self.inner.leaving.borrow() && self.status().iter().all(|s| s.open || elsewhere(s.shard))
+        !self.is_leaving() && self.status().iter().all(|s| s.open || s.owner.is_some())
+    }
+
+    /// Whether it is about to end, see [`Host::leave`].
+    pub fn is_leaving(&self) -> bool {
+        *self.inner.leaving.borrow()
     }
 
     /// The gateways that are there, by id.

@@ -22,18 +22,20 @@ use wadi_model::row as model_row;
 use wadi_model::{Bucket, LogSeq, Offset, Token};
 
 use crate::claim::Claim;
-use crate::context::Context;
+use crate::context::{Context, Share};
 use actor::Command;
-use encode::Payload;
 use packs::{Looked, PackState};
 use rows::{Keep, Rows};
 use view::View;
 
+pub(crate) use encode::{EncodedChunk, Payload, Prepared};
+pub(crate) use merging::KeyedRows;
 pub use lookup::{LookupError, RowPage, RowScan};
 pub use merging::Keyed;
 pub use packs::{Deletable, Inputs, PackError, Round};
 pub use part::{AppendError, Appended, Part, Stamp, raw_bytes};
 pub use prefixes::Limit;
+pub(crate) use read::{Chunks, Found, read_found, settled};
 pub use read::{LogAnswer, LogRead, LogReadError, Piece};
 pub use snapshot::RowSnapshot;
 pub use takeover::{TakeoverError, take_over};
@@ -125,6 +127,16 @@ impl std::fmt::Debug for Shared {
     }
 }
 
+/// Encodes a part for whoever owns its shard, with its share of the budget of bytes that wait to be acked.
+pub(crate) async fn prepare(context: &Context, part: Part) -> Result<(Prepared, Share), AppendError> {
+    let raw = raw_bytes(&part.rows);
+    if raw > context.settings.object_bytes {
+        return Err(AppendError::TooLarge { bytes: raw, limit: context.settings.object_bytes });
+    }
+    let share = context.memory.try_take(encode::held(raw, part.keyed.is_some())).ok_or(AppendError::Overloaded)?;
+    Ok((encode::prepare(context, part, raw).await?, share))
+}
+
 impl Shard {
     /// The claim under which it is open.
     pub fn claim(&self) -> &Claim {
@@ -145,15 +157,16 @@ impl Shard {
     ///
     /// If the caller goes away the part may still be written; its producer finds out by sending it again.
     pub async fn append(&self, part: Part) -> Result<Appended, AppendError> {
-        let context = &self.shared.context;
-        let raw = raw_bytes(&part.rows);
-        if raw > context.settings.object_bytes {
-            return Err(AppendError::TooLarge { bytes: raw, limit: context.settings.object_bytes });
-        }
-        // Of a primary-key table the rows before and after, and their keys, are held until the ack.
-        let held = if part.keyed.is_some() { raw.saturating_mul(3) } else { raw };
-        let share = context.memory.try_take(held).ok_or(AppendError::Overloaded)?;
-        let mut prepared = encode::prepare(context, part, raw).await?;
+        let (prepared, share) = prepare(&self.shared.context, part).await?;
+        self.append_prepared(prepared, share).await
+    }
+
+    /// Appends a part that was prepared before, maybe in another process.
+    pub(crate) async fn append_prepared(
+        &self,
+        mut prepared: Prepared,
+        share: Share,
+    ) -> Result<Appended, AppendError> {
         if let Payload::Keyed(keyed) = &mut prepared.payload {
             keyed.read(&self.shared, Keep::Missing).await?;
         }
@@ -214,6 +227,15 @@ impl Shard {
     /// Reads a bucket's log.
     pub async fn read(&self, request: &LogRead<'_>) -> Result<LogAnswer, LogReadError> {
         read::read(&self.shared, request).await
+    }
+
+    /// What a bucket has from an offset on, for another process that reads it by itself.
+    pub(crate) async fn tell_chunks(
+        &self,
+        bucket: &Bucket,
+        offset: Offset,
+    ) -> Result<(Bounds, Vec<Found>), LogReadError> {
+        read::settled(|| read::tell(&self.shared, bucket, offset)).await
     }
 
     /// The first offset whose row was flushed at `time` (milliseconds since 1970) or later.

@@ -16,6 +16,7 @@ impl ServerConfig {
     /// Checks the fields against each other.
     pub(super) fn validate(&self) -> Result<(), Failure> {
         self.check_address()?;
+        self.check_advertised()?;
         self.check_store()?;
         self.check_meta()?;
         self.check_numbers()
@@ -29,6 +30,20 @@ impl ServerConfig {
             format!("listen {} is reachable from other machines, and there is no auth", self.listen);
         Err(Failure::usage(message)
             .hint("listen on 127.0.0.1, or give --insecure if the network is your own"))
+    }
+
+    /// The address that is told to other gateways must be one.
+    fn check_advertised(&self) -> Result<(), Failure> {
+        let Some(url) = &self.advertise else { return Ok(()) };
+        if self.meta == Meta::Embedded {
+            return Err(Failure::usage("advertise is given, but a cluster with embedded metadata has one process"));
+        }
+        let authority = url.strip_prefix("http://").unwrap_or_default();
+        if authority.is_empty() || authority.contains('/') {
+            return Err(Failure::usage(format!("advertise \"{url}\" is no URL of a gateway"))
+                .hint("write http://<address>:<port>"));
+        }
+        Ok(())
     }
 
     fn check_store(&self) -> Result<(), Failure> {

@@ -2,18 +2,16 @@
 //!
 //! Of a log table the ends of its logs say it; of a primary-key table each bucket keeps a count, which is a fold of its changelog.
 
-use std::sync::Arc;
-
 use axum::Json;
 use axum::extract::State;
 use serde::Serialize;
 use wadi_model::options::CHANGELOG_IMAGE;
 use wadi_model::{ErrorKind, Table};
-use wadi_store::shard::Shard;
+use wadi_store::route::State as BucketState;
 
 use super::parameters::InTable;
 use crate::app::Gateway;
-use crate::places::{Place, Scope};
+use crate::places::{Scope, states_of};
 use crate::problem::Problem;
 use crate::request::{Parameters, TablePath};
 
@@ -49,9 +47,8 @@ pub async fn count(
     let scope = Scope::of(&gateway, &table, partition.as_deref())?;
     let mut partitions: Vec<PartitionCount> = Vec::new();
     let mut rows = 0;
-    for place in scope.places() {
-        let shard = gateway.host().shard_of(&place.bucket, gateway.limits().patience).await?;
-        let found = of_bucket(&table, &shard, &place).ok_or_else(|| not_counted(&table))?;
+    for (place, state) in states_of(&gateway, &scope).await? {
+        let found = of_bucket(&table, &state).ok_or_else(|| not_counted(&table))?;
         rows += found;
         if let Some(partition) = &place.partition {
             match partitions.last_mut().filter(|last| last.partition == partition.name) {
@@ -64,12 +61,11 @@ pub async fn count(
 }
 
 /// The rows of one bucket; `None` if nobody counted them.
-pub(super) fn of_bucket(table: &Arc<Table>, shard: &Shard, place: &Place) -> Option<u64> {
+pub(super) fn of_bucket(table: &Table, state: &BucketState) -> Option<u64> {
     if table.has_primary_key() {
-        return shard.count_rows(&place.bucket).0;
+        return state.count;
     }
-    let bounds = shard.bounds(&place.bucket);
-    Some(bounds.high_watermark.0.saturating_sub(bounds.log_start.0))
+    Some(state.bounds.high_watermark.0.saturating_sub(state.bounds.log_start.0))
 }
 
 fn not_counted(table: &Table) -> Problem {

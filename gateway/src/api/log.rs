@@ -11,7 +11,8 @@ use futures::stream;
 use http::{HeaderMap, HeaderValue, header};
 use tokio::time::Instant;
 use wadi_model::{ErrorKind, Offset, Table};
-use wadi_store::shard::{LogAnswer, LogRead, LogReadError, Piece, Shard};
+use wadi_store::route::RouteError;
+use wadi_store::shard::{LogAnswer, LogRead, LogReadError, Piece};
 
 use super::parameters::{Chosen, InTable};
 use crate::app::Gateway;
@@ -156,7 +157,11 @@ pub(super) struct Read<'a> {
 
 impl Read<'_> {
     /// Reads once.
-    pub(super) async fn once(&self, shard: &Shard, offset: Offset) -> Result<LogAnswer, LogReadError> {
+    pub(super) async fn once(
+        &self,
+        gateway: &Gateway,
+        offset: Offset,
+    ) -> Result<LogAnswer, RouteError<LogReadError>> {
         let request = LogRead {
             table: self.table,
             bucket: self.place.bucket,
@@ -169,7 +174,7 @@ impl Read<'_> {
             max_bytes: self.max_bytes,
             max_rows: self.max_rows,
         };
-        shard.read(&request).await
+        gateway.route().read(&request, gateway.limits().patience).await
     }
 
     /// Reads until there is a row, or the deadline has come. Waiting holds no thread.
@@ -182,17 +187,9 @@ impl Read<'_> {
         let mut offset = offset;
         loop {
             self.place.check(gateway, self.table)?;
-            let shard = gateway.host().shard_of(&self.place.bucket, gateway.limits().patience).await?;
-            let mut changes = shard.changes();
-            changes.borrow_and_update();
-            let answer = match self.once(&shard, offset).await {
-                // The shard has just moved; look for it again.
-                Err(LogReadError::NotOwned) if Instant::now() < deadline + gateway.limits().patience => {
-                    tokio::time::sleep(AGAIN).await;
-                    continue;
-                }
-                answer => answer.map_err(out_of_range)?,
-            };
+            let mut changes = gateway.route().changes(&self.place.bucket).await;
+            changes.mark();
+            let answer = self.once(gateway, offset).await.map_err(out_of_range)?;
             let found = answer.pieces.iter().any(|p| p.rows() > 0);
             if found || Instant::now() >= deadline {
                 return Ok(answer);
@@ -201,17 +198,17 @@ impl Read<'_> {
             if offset < answer.bounds.high_watermark {
                 continue;
             }
-            // Our own handle would keep the channel open, and the answer its share of the read budget.
-            drop((shard, answer));
-            // A closed channel means that the shard has ended; the next round finds its successor.
-            let _ = tokio::time::timeout_at(deadline, changes.changed()).await;
+            // It would keep its share of the read budget.
+            drop(answer);
+            // In time or not: the next round looks again.
+            let _ = tokio::time::timeout_at(deadline, changes.next()).await;
         }
     }
 }
 
-fn out_of_range(error: LogReadError) -> Problem {
+fn out_of_range(error: RouteError<LogReadError>) -> Problem {
     let bounds = match &error {
-        LogReadError::OutOfRange { bounds, .. } => Some(*bounds),
+        RouteError::Said(LogReadError::OutOfRange { bounds, .. }) => Some(*bounds),
         _ => None,
     };
     let problem = Problem::from(error);

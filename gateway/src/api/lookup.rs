@@ -16,13 +16,12 @@ use axum::response::Response;
 use bytes::Bytes;
 use futures::future::try_join_all;
 use http::{HeaderMap, HeaderName, HeaderValue, header};
-use tokio::time::Instant;
 use wadi_model::partition::Grouping;
 use wadi_model::reject::RowError;
 use wadi_model::row::Rows;
 use wadi_model::{Bucket, Column, ErrorKind, FieldId, PartitionId, Schema, Table};
 use wadi_store::keyed::KeyedTable;
-use wadi_store::shard::{Limit, LookupError, Piece, Shard};
+use wadi_store::shard::{Limit, Piece};
 
 use super::log::{AGAIN, answer_format};
 use super::upsert::keyed_table;
@@ -354,7 +353,8 @@ fn partitions_of(
 async fn points(gateway: &Gateway, parts: Vec<Part>, count: usize) -> Result<Vec<Option<Bytes>>, Problem> {
     let mut looked = Vec::with_capacity(parts.len());
     for part in &parts {
-        looked.push(ask(gateway, &part.asked, points_in));
+        let Asked { bucket, keys, .. } = &part.asked;
+        looked.push(gateway.route().lookup(*bucket, keys, gateway.limits().patience));
     }
     let answers = try_join_all(looked).await?;
     let mut found = vec![None; count];
@@ -373,9 +373,11 @@ async fn points(gateway: &Gateway, parts: Vec<Part>, count: usize) -> Result<Vec
 }
 
 async fn prefixes(gateway: &Gateway, parts: Vec<Part>, count: usize) -> Result<Vec<Bytes>, Problem> {
+    let limit = Limit { rows: MAX_ROWS, bytes: MAX_BYTES };
     let mut looked = Vec::with_capacity(parts.len());
     for part in &parts {
-        looked.push(ask(gateway, &part.asked, prefixes_in));
+        let Asked { bucket, keys, groups } = &part.asked;
+        looked.push(gateway.route().lookup_prefixes(*bucket, groups, keys, limit, gateway.limits().patience));
     }
     let answers = try_join_all(looked).await?;
     let mut found: Vec<Vec<Bytes>> = vec![Vec::new(); count];
@@ -392,33 +394,6 @@ async fn prefixes(gateway: &Gateway, parts: Vec<Part>, count: usize) -> Result<V
         }
     }
     Ok(found.into_iter().flatten().collect())
-}
-
-async fn points_in(shard: Shard, asked: Asked) -> Result<Vec<Option<Bytes>>, LookupError> {
-    shard.lookup(&asked.bucket, &asked.keys).await
-}
-
-/// The rows under each prefix; `None` if they are too many.
-async fn prefixes_in(shard: Shard, asked: Asked) -> Result<Option<Vec<Vec<Bytes>>>, LookupError> {
-    let limit = Limit { rows: MAX_ROWS, bytes: MAX_BYTES };
-    shard.lookup_prefixes(&asked.bucket, &asked.groups, &asked.keys, limit).await
-}
-
-/// Asks the shard of a part's bucket, again if it moves meanwhile.
-async fn ask<T, F: Future<Output = Result<T, LookupError>>>(
-    gateway: &Gateway,
-    asked: &Asked,
-    question: fn(Shard, Asked) -> F,
-) -> Result<T, Problem> {
-    let deadline = Instant::now() + gateway.limits().patience;
-    loop {
-        let patience = deadline.saturating_duration_since(Instant::now());
-        let shard = gateway.host().shard_of(&asked.bucket, patience).await?;
-        match question(shard, asked.clone()).await {
-            Err(LookupError::NotOwned) if Instant::now() < deadline => tokio::time::sleep(AGAIN).await,
-            answer => return Ok(answer?),
-        }
-    }
 }
 
 /// The rows in the order found; `None` is a key without a row.

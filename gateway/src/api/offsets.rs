@@ -2,6 +2,7 @@
 
 use axum::Json;
 use axum::extract::State;
+use futures::{StreamExt, TryStreamExt, stream};
 use serde::Serialize;
 use wadi_model::{Bucket, ErrorKind, Offset};
 
@@ -10,6 +11,9 @@ use crate::app::Gateway;
 use crate::places::Scope;
 use crate::problem::Problem;
 use crate::request::{Parameters, TablePath};
+
+/// Buckets in which a time is looked for at once.
+const PARALLEL: usize = 16;
 
 /// Most buckets that one answer tells.
 const MAX_BUCKETS: usize = 65_536;
@@ -43,14 +47,24 @@ impl At {
         }
     }
 
-    /// The offset of this point in one bucket.
-    pub(super) async fn offset(self, gateway: &Gateway, bucket: &Bucket) -> Result<Offset, Problem> {
-        let shard = gateway.host().shard_of(bucket, gateway.limits().patience).await?;
-        Ok(match self {
-            At::Earliest => shard.bounds(bucket).log_start,
-            At::Latest => shard.bounds(bucket).high_watermark,
-            At::Time(time) => shard.offset_at(bucket, time).await?,
-        })
+    /// The offset of this point in each of these buckets.
+    pub(super) async fn offsets(self, gateway: &Gateway, buckets: &[Bucket]) -> Result<Vec<Offset>, Problem> {
+        let (route, patience) = (gateway.route(), gateway.limits().patience);
+        if let At::Time(time) = self {
+            let mut asked = Vec::with_capacity(buckets.len());
+            for bucket in buckets {
+                asked.push(route.offset_at(*bucket, time, patience));
+            }
+            return Ok(stream::iter(asked).buffered(PARALLEL).try_collect().await?);
+        }
+        let states = route.states(buckets, patience).await?;
+        Ok(states
+            .into_iter()
+            .map(|state| match self {
+                At::Earliest => state.bounds.log_start,
+                _ => state.bounds.high_watermark,
+            })
+            .collect())
     }
 }
 
@@ -88,8 +102,9 @@ pub async fn offsets(
         return Err(Problem::new(ErrorKind::Invalid, "too_many_buckets", detail));
     }
     let mut offsets = Vec::with_capacity(scope.bucket_count());
-    for place in scope.places() {
-        let offset = at.offset(&gateway, &place.bucket).await?;
+    let places: Vec<_> = scope.places().collect();
+    let buckets: Vec<Bucket> = places.iter().map(|place| place.bucket).collect();
+    for (place, offset) in places.iter().zip(at.offsets(&gateway, &buckets).await?) {
         offsets.push(BucketOffset {
             partition: place.partition_name().to_owned(),
             bucket: place.bucket.bucket,

@@ -15,19 +15,19 @@ use bytes::Bytes;
 use futures::Stream;
 use http::{HeaderMap, HeaderValue, header};
 use wadi_model::{Offset, Table};
+use wadi_store::route::RouteError;
 use wadi_store::shard::{Bounds, LogAnswer, LogReadError};
 
-use super::log::{AGAIN, Read, answer_format};
+use super::log::{Read, answer_format};
 use super::parameters::{Chosen, InTable};
 use crate::app::Gateway;
 use crate::body::AnswerFormat;
-use crate::places::{Place, Scope};
+use crate::places::{Place, Scope, states_of};
 use crate::problem::Problem;
 use crate::request::{Parameters, TablePath};
 use crate::rows::{Selection, Writer};
 
 mod keyed;
-mod open;
 mod pages;
 mod token;
 
@@ -71,14 +71,8 @@ pub async fn scan(
         pages::tell_marks(&mut response, &marks);
         return Ok(response);
     }
-    let mut ends = Vec::new();
-    for place in scope.places() {
-        let shard = gateway.host().shard_of(&place.bucket, gateway.limits().patience).await?;
-        let bounds = shard.bounds(&place.bucket);
-        if bounds.log_start < bounds.high_watermark {
-            ends.push((place, bounds));
-        }
-    }
+    let states = states_of(&gateway, &scope).await?.into_iter().map(|(place, state)| (place, state.bounds));
+    let ends = states.filter(|(_, bounds)| bounds.log_start < bounds.high_watermark).collect();
     let rows = Rows { gateway, table, selection, ends, limit, format };
     Ok(streamed(rows.stream(), format))
 }
@@ -152,15 +146,10 @@ impl Rows {
         let read = Read { table, selection, place, until: Some(end), max_bytes: STEP_BYTES, max_rows };
         let mut tries = 0;
         loop {
-            let shard = self.gateway.host().shard_of(&place.bucket, self.gateway.limits().patience).await?;
-            match read.once(&shard, offset).await {
+            match read.once(&self.gateway, offset).await {
                 Ok(answer) => return Ok(answer),
-                Err(LogReadError::NotOwned) if tries < 500 => {
-                    tries += 1;
-                    tokio::time::sleep(AGAIN).await;
-                }
                 // It has waited a while already.
-                Err(LogReadError::Overloaded) if tries < 500 => tries += 100,
+                Err(RouteError::Said(LogReadError::Overloaded)) if tries < 5 => tries += 1,
                 Err(error) => return Err(error.into()),
             }
         }

@@ -16,15 +16,16 @@ pub async fn health() -> Json<serde_json::Value> {
     Json(serde_json::json!({ "status": "alive" }))
 }
 
-/// All shards are open here.
+/// All shards can be reached from here: each is open here or at another gateway, and this one is not about to end.
 #[utoipa::path(get, path = "/ready", tag = "operation",
     responses((status = 200, description = "Ready"), (status = 503, description = "Not yet")))]
 pub async fn ready(State(gateway): State<Gateway>) -> Response {
     if gateway.host().is_ready() {
         return Json(serde_json::json!({ "status": "ready" })).into_response();
     }
-    let shards: Vec<_> = gateway.host().status().into_iter().filter(|s| !s.open).collect();
-    let body = Json(serde_json::json!({ "status": "not ready", "closed_shards": shards }));
+    let status = if gateway.host().is_leaving() { "leaving" } else { "not ready" };
+    let shards: Vec<_> = gateway.host().status().into_iter().filter(|s| !s.open && s.owner.is_none()).collect();
+    let body = Json(serde_json::json!({ "status": status, "closed_shards": shards }));
     (StatusCode::SERVICE_UNAVAILABLE, body).into_response()
 }
 
@@ -36,6 +37,7 @@ pub async fn status(State(gateway): State<Gateway>) -> Json<serde_json::Value> {
         "version": env!("CARGO_PKG_VERSION"),
         "cluster": host.cluster(),
         "gateway": host.gateway(),
+        "gateways": host.gateways(),
         "ready": host.is_ready(),
         "unflushed_bytes": host.context().memory.used(),
         "object_store": host.context().health.illness(),

@@ -18,7 +18,7 @@ use super::databases::json;
 use super::parameters::InTable;
 use crate::app::Gateway;
 use crate::auto_partition;
-use crate::places::Scope;
+use crate::places::{Scope, states_of};
 use crate::problem::Problem;
 use crate::request::{DatabasePath, Parameters, TablePath};
 
@@ -179,17 +179,15 @@ async fn statistics(gateway: &Gateway, table: &Arc<Table>) -> Result<Statistics,
     let is_told = scope.bucket_count() <= TOLD_BUCKETS;
     let partitions = table.is_partitioned().then(|| scope.partitions().len());
     let (mut rows, mut changes, mut buckets) = (Some(0), 0, Vec::new());
-    for place in scope.places() {
-        let id = place.bucket;
-        let shard = gateway.host().shard_of(&id, gateway.limits().patience).await?;
-        let bounds = shard.bounds(&id);
-        rows = rows.zip(count::of_bucket(table, &shard, &place)).map(|(rows, more)| rows + more);
+    for (place, state) in states_of(gateway, &scope).await? {
+        let (id, bounds) = (place.bucket, state.bounds);
+        rows = rows.zip(count::of_bucket(table, &state)).map(|(rows, more)| rows + more);
         changes += bounds.high_watermark.0 - bounds.log_start.0;
         if is_told {
             buckets.push(BucketStatistics {
                 partition: place.partition.as_ref().map(|p| p.name.clone()),
                 bucket: id.bucket,
-                shard: shard.claim().shard().0,
+                shard: state.shard.0,
                 log_start: bounds.log_start,
                 high_watermark: bounds.high_watermark,
             });

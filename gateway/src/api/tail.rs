@@ -22,7 +22,8 @@ use http::{HeaderMap, HeaderValue, header};
 use tokio::sync::watch;
 use tokio::time::Instant;
 use wadi_meta::Revision;
-use wadi_model::{LogSeq, Table};
+use wadi_model::Table;
+use wadi_store::route::{Changes, RouteError};
 use wadi_store::shard::{LogAnswer, LogReadError};
 
 use super::log::{AGAIN, Read, answer_format};
@@ -210,11 +211,8 @@ impl Rows {
     async fn round(&mut self, index: usize) -> Result<Round, End> {
         // Partitions may have gone during this very round.
         let Some((place, offset)) = self.follow.at(index) else { return Ok(Round::default()) };
-        let patience = self.gateway.limits().patience;
-        let shard = self.gateway.host().shard_of(&place.bucket, patience).await;
-        let shard = shard.map_err(|e| End::Failed(e.into()))?;
-        let mut changes = shard.changes();
-        changes.borrow_and_update();
+        let mut changes = self.gateway.route().changes(&place.bucket).await;
+        changes.mark();
         let read = Read {
             table: &self.table,
             selection: &self.selection,
@@ -223,14 +221,16 @@ impl Rows {
             max_bytes: STEP_BYTES,
             max_rows: usize::try_from(self.left).unwrap_or(usize::MAX),
         };
-        match read.once(&shard, offset).await {
+        match read.once(&self.gateway, offset).await {
             Ok(answer) => {
                 self.follow.advance(index, answer.next_offset);
                 let behind = answer.next_offset < answer.bounds.high_watermark;
                 Ok(Round { answer: Some(answer), behind, changed: false, changes: Some(changes) })
             }
             // The shard has moved, rows of a later schema version have come, or memory is short: look again.
-            Err(LogReadError::NotOwned | LogReadError::Unavailable(_) | LogReadError::Overloaded) => {
+            Err(RouteError::Said(
+                LogReadError::NotOwned | LogReadError::Unavailable(_) | LogReadError::Overloaded,
+            )) => {
                 tokio::time::sleep(Duration::from_millis(50)).await;
                 let changed = self.refresh_columns()?;
                 Ok(Round { behind: true, changed, ..Round::default() })
@@ -276,13 +276,13 @@ struct Round {
     behind: bool,
     /// Whether the next rows have other columns than those before.
     changed: bool,
-    changes: Option<watch::Receiver<LogSeq>>,
+    changes: Option<Changes>,
 }
 
 /// Waits until one of the shards moves, the catalog changes, or a while.
-async fn wait(mut changes: Vec<watch::Receiver<LogSeq>>, catalog: &mut watch::Receiver<Revision>) {
+async fn wait(mut changes: Vec<Changes>, catalog: &mut watch::Receiver<Revision>) {
     let nothing = changes.is_empty();
-    let shards = changes.iter_mut().map(|c| c.changed().map(drop).boxed());
+    let shards = changes.iter_mut().map(|c| c.next().boxed());
     let any = select_all(shards.chain([catalog.changed().map(drop).boxed()]));
     // Either way the buckets are looked at again.
     let _ = tokio::time::timeout(PULSE, any).await;

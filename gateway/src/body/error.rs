@@ -74,7 +74,7 @@ impl Fault for BodyError {
         }
     }
 
-    fn code(&self) -> &'static str {
+    fn code(&self) -> &str {
         use BodyError::*;
         match self {
             Empty { .. } => "empty_body",

@@ -79,7 +79,7 @@ impl Fault for CatalogError {
         }
     }
 
-    fn code(&self) -> &'static str {
+    fn code(&self) -> &str {
         match self {
             CatalogError::DatabaseNotFound { .. } => "database_not_found",
             CatalogError::TableNotFound { .. } => "table_not_found",

@@ -2,13 +2,15 @@
 
 use std::collections::BTreeSet;
 
+use serde::{Deserialize, Serialize};
+
 use crate::fault::{ErrorKind, Fault};
 use crate::options::MergeKind;
 use crate::suggest::did_you_mean;
 use crate::table::Table;
 
 /// What the columns are named for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Verb {
     /// To be written.
     Upsert,
@@ -118,6 +120,11 @@ impl TargetColumns {
         let is_target = |i: &usize| named.contains(i) || table.auto_increment == Some(columns[*i].id);
         let full = (0..columns.len()).all(|i| is_target(&i));
         Ok(TargetColumns { verb, named: (0..columns.len()).map(|i| named.contains(&i)).collect(), full })
+    }
+
+    /// What the columns were named for.
+    pub fn verb(&self) -> Verb {
+        self.verb
     }
 
     /// Whether the column at this position of the schema is named.

@@ -18,6 +18,17 @@ impl Rows {
         Rows { bytes: bytes.into(), ends: ends.into() }
     }
 
+    /// Rows of which the bytes and the ends came from elsewhere; `None` if the ends fall, or do not end where `bytes` do.
+    pub fn of_parts(bytes: Bytes, ends: Vec<u32>) -> Option<Rows> {
+        let last = ends.last().copied().unwrap_or(0) as usize;
+        (ends.is_sorted() && last == bytes.len()).then(|| Rows { bytes, ends: ends.into() })
+    }
+
+    /// Where each ends.
+    pub fn ends(&self) -> &[u32] {
+        &self.ends
+    }
+
     /// How many there are.
     pub fn len(&self) -> usize {
         self.ends.len()
@@ -57,5 +68,21 @@ impl Rows {
     /// All of them in their order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &[u8]> {
         (0..self.len()).map(|row| self.get(row))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_that_do_not_fit_are_no_rows() {
+        let bytes = Bytes::from_static(b"abcd");
+        let rows = Rows::of_parts(bytes.clone(), vec![1, 1, 4]).unwrap();
+        assert_eq!(rows.iter().collect::<Vec<_>>(), [&b"a"[..], b"", b"bcd"]);
+        assert_eq!(Rows::of_parts(Bytes::new(), vec![]).unwrap().len(), 0);
+        for ends in [vec![], vec![3], vec![2, 1, 4], vec![4, 5]] {
+            assert_eq!(Rows::of_parts(bytes.clone(), ends), None);
+        }
     }
 }

@@ -80,7 +80,7 @@ impl Fault for InvalidTable {
         ErrorKind::Invalid
     }
 
-    fn code(&self) -> &'static str {
+    fn code(&self) -> &str {
         match self {
             InvalidTable::Name(e) => e.code(),
             InvalidTable::Type(e) => e.code(),

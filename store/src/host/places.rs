@@ -9,6 +9,7 @@ use wadi_model::env::Env;
 use wadi_model::time::rfc3339;
 use wadi_model::{ErrorKind, Fault, ShardId, Token};
 
+use super::Owner;
 use crate::shard::Shard;
 
 /// A shard as this gateway sees it.
@@ -26,6 +27,8 @@ pub struct ShardStatus {
     pub token: Option<Token>,
     /// What happened last, if it is not open here.
     pub note: Option<String>,
+    /// The gateway that owns it, if it is another one.
+    pub owner: Option<Owner>,
 }
 
 /// What happens to a shard at a gateway.
@@ -183,6 +186,7 @@ impl Places {
                 since: rfc3339(placed.since),
                 token,
                 note: (!note.is_empty()).then_some(note),
+                owner: None,
             }
         };
         self.placed.read().iter().map(status).collect()

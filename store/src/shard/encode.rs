@@ -15,7 +15,7 @@ use crate::context::Context;
 
 /// A part on its way into a log object.
 #[derive(Debug)]
-pub(super) struct Prepared {
+pub(crate) struct Prepared {
     pub bucket: Bucket,
     pub schema: SchemaId,
     pub compression: LogCompression,
@@ -27,7 +27,7 @@ pub(super) struct Prepared {
 
 /// The rows of a part.
 #[derive(Debug)]
-pub(super) enum Payload {
+pub(crate) enum Payload {
     /// Few: encoded together with other parts of the bucket when the object is made.
     Rows(RecordBatch),
     /// Many: a chunk of their own, encoded before they wait.
@@ -36,6 +36,31 @@ pub(super) enum Payload {
     Keyed(KeyedRows),
     /// What became of those.
     Changes(Changes),
+}
+
+impl Prepared {
+    /// The same part once more, before it was merged or given to a shard.
+    pub(crate) fn again(&self) -> Option<Prepared> {
+        let payload = match &self.payload {
+            Payload::Rows(rows) => Payload::Rows(rows.clone()),
+            Payload::Chunk(chunk) => Payload::Chunk(chunk.clone()),
+            Payload::Keyed(keyed) => Payload::Keyed(keyed.again()),
+            Payload::Changes(_) => return None,
+        };
+        let Prepared { bucket, schema, compression, rows, raw_bytes, ref stamp, .. } = *self;
+        Some(Prepared { bucket, schema, compression, rows, raw_bytes, stamp: stamp.clone(), payload })
+    }
+
+    /// What it takes in memory until it is acked.
+    pub(crate) fn held(&self) -> usize {
+        held(self.raw_bytes, matches!(self.payload, Payload::Keyed(_)))
+    }
+}
+
+/// What a part of so many bytes takes in memory until it is acked.
+pub(crate) fn held(raw_bytes: usize, keyed: bool) -> usize {
+    // Of a primary-key table the rows before and after, and their keys.
+    if keyed { raw_bytes.saturating_mul(3) } else { raw_bytes }
 }
 
 /// An encoded chunk.
@@ -51,8 +76,8 @@ pub(crate) struct EncodedChunk {
     pub frame: Frame,
 }
 
-/// Makes a part ready to wait for its flush.
-pub(super) async fn prepare(
+/// Makes a part ready to wait for its flush, by this process or another one.
+pub(crate) async fn prepare(
     context: &Context,
     part: Part,
     raw_bytes: usize,

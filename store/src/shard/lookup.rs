@@ -9,7 +9,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use slatedb::config::ScanOptions;
 use slatedb::{DbIterator, DbSnapshot, KeyValue};
-use wadi_model::{Bucket, ErrorKind, Fault, LogSeq};
+use wadi_model::{Bucket, ErrorKind, Fault, LogSeq, Told};
 
 use super::Shared;
 use super::rows::{Confirmed, Keep, Row, State};
@@ -21,25 +21,45 @@ pub enum LookupError {
     /// The shard is not open here any more.
     #[error("the shard of this bucket is not open here now")]
     NotOwned,
+    /// The shard's owner cannot be reached.
+    #[error("the owner of this bucket's shard did not answer: {0}")]
+    Unreachable(String),
     /// The object store did not answer.
     #[error("the object store did not answer: {0}")]
     Unavailable(String),
     /// Stored data is damaged.
     #[error("{0}")]
     Internal(String),
+    /// What its owner said.
+    #[error(transparent)]
+    Told(Told),
+}
+
+impl From<Told> for LookupError {
+    fn from(told: Told) -> LookupError {
+        match told.code.as_str() {
+            "shard_not_open" => LookupError::NotOwned,
+            _ => LookupError::Told(told),
+        }
+    }
 }
 
 impl Fault for LookupError {
     fn kind(&self) -> ErrorKind {
         match self {
-            LookupError::NotOwned | LookupError::Unavailable(_) => ErrorKind::Unavailable,
+            LookupError::NotOwned | LookupError::Unavailable(_) | LookupError::Unreachable(_) => {
+                ErrorKind::Unavailable
+            }
             LookupError::Internal(_) => ErrorKind::Internal,
+            LookupError::Told(told) => told.kind(),
         }
     }
 
-    fn code(&self) -> &'static str {
+    fn code(&self) -> &str {
         match self {
             LookupError::NotOwned => "shard_not_open",
+            LookupError::Unreachable(_) => "owner_unreachable",
+            LookupError::Told(told) => told.code(),
             LookupError::Unavailable(_) => "store_unavailable",
             LookupError::Internal(_) => "internal",
         }
@@ -83,6 +103,8 @@ pub(super) async fn lookup(shared: &Shared, keys: &[Bytes]) -> Result<Vec<Row>, 
 pub struct RowPage {
     /// As they are stored, each under the version that it names.
     pub rows: Vec<Bytes>,
+    /// The encoded primary key of the last of them.
+    pub last: Option<Bytes>,
     /// Whether more rows follow.
     pub more: bool,
 }
@@ -162,11 +184,16 @@ impl RowScan {
     /// The next rows: at most `max_rows` of them, and no more once they have `max_bytes`.
     pub async fn page(&mut self, max_rows: usize, max_bytes: usize) -> Result<RowPage, LookupError> {
         let mut page = RowPage::default();
-        let mut bytes = 0;
+        let (mut bytes, mut last) = (0, None);
         while page.rows.len() < max_rows && bytes < max_bytes {
-            let Some((_, State { row: Some(row), .. })) = self.next().await? else { break };
+            let Some((key, State { row: Some(row), .. })) = self.next().await? else { break };
             bytes += row.len();
             page.rows.push(row);
+            last = Some(key);
+        }
+        if let Some(key) = last {
+            let primary = row::primary(&key).map_err(|e| LookupError::Internal(e.to_string()))?;
+            page.last = Some(Bytes::copy_from_slice(primary));
         }
         page.more = self.next_stored.is_some() || self.overlay.peek().is_some();
         if !self.shared.claim.hold().await {

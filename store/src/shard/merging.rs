@@ -60,16 +60,26 @@ impl Keyed {
 
 /// A part's keys and rows, as bytes.
 #[derive(Debug)]
-pub(super) struct KeyedRows {
+pub(crate) struct KeyedRows {
     pub keyed: Keyed,
     /// Keys of the database.
     pub keys: Vec<Bytes>,
-    rows: wadi_model::row::Rows,
+    pub rows: wadi_model::row::Rows,
     /// What was read from the database for it.
-    pub reads: Option<Reads>,
+    pub(super) reads: Option<Reads>,
 }
 
 impl KeyedRows {
+    /// Keys and rows that were encoded elsewhere.
+    pub(crate) fn of(bucket: &Bucket, keyed: Keyed, primary: &wadi_model::row::Rows, rows: wadi_model::row::Rows) -> KeyedRows {
+        KeyedRows { keys: database_keys(bucket, primary), rows, keyed, reads: None }
+    }
+
+    /// The same once more, with nothing read.
+    pub(super) fn again(&self) -> KeyedRows {
+        KeyedRows { keyed: self.keyed.clone(), keys: self.keys.clone(), rows: self.rows.clone(), reads: None }
+    }
+
     /// Encodes a part's rows. CPU work.
     pub(super) fn encode(
         bucket: &Bucket,
@@ -95,7 +105,7 @@ impl KeyedRows {
         let rows = codec
             .encode_columns(columns, batch.columns(), batch.num_rows())
             .map_err(AppendError::internal)?;
-        Ok(KeyedRows { keys: database_keys(bucket, &primary), rows, keyed, reads: None })
+        Ok(KeyedRows::of(bucket, keyed, &primary, rows))
     }
 
     /// Reads from the database what is not known of the part's rows.
@@ -131,7 +141,7 @@ pub(super) fn database_keys(bucket: &Bucket, primary: &wadi_model::row::Rows) ->
 
 /// What a part does.
 #[derive(Debug)]
-pub(super) struct Changes {
+pub(crate) struct Changes {
     table: Arc<KeyedTable>,
     /// The changelog, in order.
     log: Vec<(ChangeType, Bytes)>,

@@ -6,7 +6,8 @@ use std::time::Duration;
 use arrow::array::{Array, ArrayRef, RecordBatch};
 use wadi_model::ipc::Originals;
 use wadi_model::options::LogCompression;
-use wadi_model::{Bucket, ErrorKind, Fault, Offset, SchemaId};
+use serde::{Deserialize, Serialize};
+use wadi_model::{Bucket, ErrorKind, Fault, Offset, SchemaId, Told};
 
 use super::merging::Keyed;
 use crate::keyed::RowError;
@@ -41,7 +42,7 @@ pub fn raw_bytes(rows: &RecordBatch) -> usize {
 }
 
 /// The mark by which a request is known again.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stamp {
     /// The producer, or the idempotency key.
     pub producer: Arc<str>,
@@ -49,12 +50,12 @@ pub struct Stamp {
     pub sequence: u64,
     /// A hash of what the request says.
     pub fingerprint: u64,
-    /// Whether it is an idempotency key, a producer of one request.
+    /// Whether it has one request at a time, as an idempotency key does: only its last one is remembered, and not for as long.
     pub once: bool,
 }
 
 /// A part that is durable and readable.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Appended {
     /// The offset of its first row.
     pub base_offset: Offset,
@@ -142,6 +143,12 @@ pub enum AppendError {
         /// The version of the stored row.
         version: SchemaId,
     },
+    /// The shard's owner cannot be reached. Nothing was written.
+    #[error("the owner of this bucket's shard did not answer: {0}; nothing was written")]
+    Unreachable(String),
+    /// What its owner said.
+    #[error(transparent)]
+    Told(Told),
     /// The rows could not be stored, or stored state could not be read.
     #[error("{0}")]
     Internal(String),
@@ -150,6 +157,19 @@ pub enum AppendError {
 impl AppendError {
     pub(super) fn internal(why: impl ToString) -> AppendError {
         AppendError::Internal(why.to_string())
+    }
+
+    /// What the owner of a shard has told of a part with this stamp.
+    pub(crate) fn told(told: Told, stamp: Option<&Stamp>) -> AppendError {
+        match (told.code.as_str(), stamp) {
+            ("shard_not_open", _) => AppendError::NotOwned,
+            ("outcome_unknown", _) => AppendError::OutcomeUnknown,
+            ("overloaded", _) => AppendError::Overloaded,
+            ("in_flight", Some(stamp)) => {
+                AppendError::InFlight { producer: stamp.producer.clone(), sequence: stamp.sequence }
+            }
+            _ => AppendError::Told(told),
+        }
     }
 }
 
@@ -168,20 +188,22 @@ impl Fault for AppendError {
         match self {
             AppendError::TooLarge { .. } => ErrorKind::TooLarge,
             AppendError::Overloaded => ErrorKind::Overloaded,
-            AppendError::NotOwned | AppendError::SchemaBehind { .. } | AppendError::NoIds(_) => {
-                ErrorKind::Unavailable
-            }
+            AppendError::NotOwned
+            | AppendError::SchemaBehind { .. }
+            | AppendError::NoIds(_)
+            | AppendError::Unreachable(_) => ErrorKind::Unavailable,
             AppendError::OutcomeUnknown => ErrorKind::OutcomeUnknown,
             AppendError::InFlight { .. } | AppendError::SequenceTooOld { .. } => ErrorKind::Conflict,
             AppendError::KeyReused { .. } | AppendError::Key(_) | AppendError::IdsExhausted { .. } => {
                 ErrorKind::Rejected
             }
             AppendError::Merge(fault) => fault.kind(),
+            AppendError::Told(told) => told.kind(),
             AppendError::Internal(_) => ErrorKind::Internal,
         }
     }
 
-    fn code(&self) -> &'static str {
+    fn code(&self) -> &str {
         match self {
             AppendError::TooLarge { .. } => "part_too_large",
             AppendError::Overloaded => "overloaded",
@@ -192,6 +214,8 @@ impl Fault for AppendError {
             AppendError::KeyReused { .. } => "key_reused",
             AppendError::Key(fault) => fault.code(),
             AppendError::Merge(fault) => fault.code(),
+            AppendError::Told(told) => told.code(),
+            AppendError::Unreachable(_) => "owner_unreachable",
             AppendError::NoIds(_) => "ids_unavailable",
             AppendError::IdsExhausted { .. } => "ids_exhausted",
             AppendError::SchemaBehind { .. } => "schema_changed",

@@ -19,6 +19,11 @@ mod tests;
 /// How many requests of a producer are remembered in each bucket.
 pub const WINDOW: usize = 64;
 
+/// How many requests of one entry are remembered: a producer of one request at a time, as an idempotency key is, needs its last.
+const fn window(once: bool) -> usize {
+    if once { 1 } else { WINDOW }
+}
+
 /// Entries kept in memory although SlateDB has them too.
 const KEPT: usize = 50_000;
 
@@ -122,7 +127,7 @@ impl<W> Producers<W> {
             return if same(seen.fingerprint) { Verdict::Seen(*seen) } else { Verdict::Reused };
         }
         let below = requests.first().is_some_and(|r| stamp.sequence < r.sequence);
-        if below && requests.len() + known.pending.len() >= WINDOW { Verdict::TooOld } else { Verdict::New }
+        if below && requests.len() + known.pending.len() >= window(stamp.once) { Verdict::TooOld } else { Verdict::New }
     }
 
     /// Lets something wait until the entry is loaded.
@@ -208,7 +213,7 @@ pub(super) fn remember(entry: &mut ProducerEntry, once: bool, request: SeenReque
     } else {
         entry.requests.insert(at, request);
     }
-    if entry.requests.len() > WINDOW {
+    if entry.requests.len() > window(once) {
         entry.requests.remove(0);
     }
     entry.heard = entry.heard.max(time);

@@ -12,21 +12,25 @@ use arrow::array::RecordBatch;
 use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt, stream};
 use wadi_model::predicate::Predicate;
-use wadi_model::{Bucket, ErrorKind, Fault, Offset, Table};
+use wadi_model::{Bucket, ErrorKind, Fault, Offset, Table, Told};
 
 use super::Shared;
 use crate::container::ChunkKind;
-use crate::context::Share;
-use crate::keys::index::{self, IndexedChunk};
+use crate::context::{Context, Share};
+use crate::keys::index::IndexedChunk;
 use crate::stored::ObjectId;
 use chunk::{ChunkPlan, Fetched, Got, Wanted};
 use footers::Footers;
+use found::{Own, locate};
 
 pub(crate) use chunk::{MAX_RAW, plain};
+pub(crate) use found::{Chunks, Found};
+pub(super) use found::tell;
 pub(super) use chunk::{whole_chunk, whole_command};
 
 mod chunk;
 mod footers;
+mod found;
 mod system;
 
 /// Chunks that are read at once, and groups of them that are converted at once.
@@ -124,6 +128,9 @@ pub enum LogReadError {
     /// The shard is not open here any more.
     #[error("the shard of this bucket is not open here now")]
     NotOwned,
+    /// The shard's owner cannot be reached.
+    #[error("the owner of this bucket's shard did not answer: {0}")]
+    Unreachable(String),
     /// An object that the index named is not there any more; whoever asks again finds the rows where they lie now.
     #[error("{0} was replaced while it was read; read again")]
     Moved(String),
@@ -136,23 +143,40 @@ pub enum LogReadError {
     /// Stored data is damaged, or the filter could not be evaluated.
     #[error("{0}")]
     Internal(String),
+    /// What its owner said.
+    #[error(transparent)]
+    Told(Told),
+}
+
+impl From<Told> for LogReadError {
+    fn from(told: Told) -> LogReadError {
+        match told.code.as_str() {
+            "shard_not_open" => LogReadError::NotOwned,
+            "rows_moved" => LogReadError::Moved(told.message),
+            _ => LogReadError::Told(told),
+        }
+    }
 }
 
 impl Fault for LogReadError {
     fn kind(&self) -> ErrorKind {
         match self {
             LogReadError::OutOfRange { .. } => ErrorKind::Gone,
-            LogReadError::NotOwned | LogReadError::Moved(_) | LogReadError::Unavailable(_) => {
-                ErrorKind::Unavailable
-            }
+            LogReadError::NotOwned
+            | LogReadError::Unreachable(_)
+            | LogReadError::Moved(_)
+            | LogReadError::Unavailable(_) => ErrorKind::Unavailable,
+            LogReadError::Told(told) => told.kind(),
             LogReadError::Overloaded => ErrorKind::Overloaded,
             LogReadError::Internal(_) => ErrorKind::Internal,
         }
     }
 
-    fn code(&self) -> &'static str {
+    fn code(&self) -> &str {
         match self {
             LogReadError::OutOfRange { .. } => "offset_out_of_range",
+            LogReadError::Unreachable(_) => "owner_unreachable",
+            LogReadError::Told(told) => told.code(),
             LogReadError::NotOwned => "shard_not_open",
             LogReadError::Moved(_) => "rows_moved",
             LogReadError::Unavailable(_) => "store_unavailable",
@@ -194,7 +218,7 @@ pub(super) async fn read(shared: &Shared, request: &LogRead<'_>) -> Result<LogAn
 }
 
 /// Looks again where rows were packed, merged or deleted meanwhile: the index says where they are now.
-async fn settled<T, F>(look: impl Fn() -> F) -> Result<T, LogReadError>
+pub(crate) async fn settled<T, F>(look: impl Fn() -> F) -> Result<T, LogReadError>
 where
     F: Future<Output = Result<T, LogReadError>>,
 {
@@ -210,32 +234,43 @@ where
 async fn read_once(shared: &Shared, request: &LogRead<'_>) -> Result<LogAnswer, LogReadError> {
     let located = locate(shared, &request.bucket, request.offset).await?;
     let bounds = located.bounds;
+    let mut own = Own::new(shared, located.chunks);
+    let answer = read_found(&shared.context, request, bounds, &mut own).await?;
+    if !shared.claim.hold().await {
+        return Err(LogReadError::NotOwned);
+    }
+    Ok(answer)
+}
+
+/// Reads what was found.
+pub(crate) async fn read_found(
+    context: &Context,
+    request: &LogRead<'_>,
+    bounds: super::Bounds,
+    chunks: &mut impl Chunks,
+) -> Result<LogAnswer, LogReadError> {
     if request.offset < bounds.log_start || request.offset > bounds.high_watermark {
         let (offset, bucket) = (request.offset, request.bucket);
         return Err(LogReadError::OutOfRange { offset, bucket, bounds });
     }
-    let (plans, end) = plan(shared, request, located.chunks).await?;
+    let (plans, end) = plan(request, chunks).await?;
     let bytes: usize = plans.iter().map(|plan| plan.bytes()).sum();
-    let share = tokio::time::timeout(PATIENCE, shared.context.reads.take(bytes)).await;
+    let share = tokio::time::timeout(PATIENCE, context.reads.take(bytes)).await;
     let share = share.ok().flatten().ok_or(LogReadError::Overloaded)?;
-    let got = rows_of(shared, &plans).await?;
+    let got = rows_of(context, &plans).await?;
     let (pieces, next_offset) = cut(got, &plans, request, end);
-    if !shared.claim.hold().await {
-        return Err(LogReadError::NotOwned);
-    }
-    let share = Arc::new(share);
-    Ok(LogAnswer { pieces, share, next_offset, bounds })
+    Ok(LogAnswer { pieces, share: Arc::new(share), next_offset, bounds })
 }
 
 /// Fetches the chunks side by side and makes rows of them on the CPU pool, some at a time.
-async fn rows_of(shared: &Shared, plans: &[Arc<ChunkPlan>]) -> Result<Vec<Option<Got>>, LogReadError> {
+async fn rows_of(context: &Context, plans: &[Arc<ChunkPlan>]) -> Result<Vec<Option<Got>>, LogReadError> {
     let mut fetches = Vec::with_capacity(plans.len());
     for plan in plans {
-        fetches.push(plan.clone().fetch(shared));
+        fetches.push(plan.clone().fetch(context));
     }
     let convert = |group: Vec<Result<Fetched, LogReadError>>| {
         let work = move || group.into_iter().map(|fetched| fetched?.rows()).collect();
-        async move { shared.context.cpu.run(work).await.unwrap_or_else(|| Err(internal("reading panicked"))) }
+        async move { context.cpu.run(work).await.unwrap_or_else(|| Err(internal("reading panicked"))) }
     };
     let fetched = stream::iter(fetches).buffered(PARALLEL).ready_chunks(AT_ONCE);
     let groups: Vec<Vec<Option<Got>>> = fetched.map(convert).buffered(PARALLEL).try_collect().await?;
@@ -269,51 +304,21 @@ fn cut(
     (kept, end)
 }
 
-struct LocatedChunks {
-    bounds: super::Bounds,
-    /// From the asked offset on, possibly not to the end.
-    chunks: Vec<IndexedChunk>,
-}
-
-async fn locate(shared: &Shared, bucket: &Bucket, offset: Offset) -> Result<LocatedChunks, LogReadError> {
-    let located = shared.view.locate(bucket, offset);
-    let bounds = located.bounds;
-    if offset >= located.from || offset < bounds.log_start {
-        return Ok(LocatedChunks { bounds, chunks: located.recent });
-    }
-    let mut chunks = Vec::new();
-    let mut entries = shared.db.scan(index::from(bucket, offset)).await?;
-    // One entry holds up to a second of chunks; more than a few are never read at once.
-    while let Some(entry) = entries.next().await? {
-        let (_, _, entry) = index::decode(&entry.key, &entry.value).map_err(internal)?;
-        chunks
-            .extend(entry.chunks.into_iter().filter(|c| c.end() > offset && c.base_offset < located.from.0));
-        if chunks.len() >= 256 {
-            return Ok(LocatedChunks { bounds, chunks });
-        }
-    }
-    // The view has chunks as they were flushed; a pack may hold the first of them already.
-    let known = chunks.last().map_or(located.from, IndexedChunk::end);
-    chunks.extend(located.recent.into_iter().filter(|c| c.base_offset >= known.0));
-    Ok(LocatedChunks { bounds, chunks })
-}
-
 async fn plan(
-    shared: &Shared,
     request: &LogRead<'_>,
-    located: Vec<IndexedChunk>,
+    chunks: &mut impl Chunks,
 ) -> Result<(Vec<Arc<ChunkPlan>>, Offset), LogReadError> {
     let wanted = Arc::new(Wanted::new(request));
     let mut plans = Vec::new();
     let (mut bytes, mut rows, mut end) = (0usize, 0u64, request.offset);
-    let mut footers = Footers::default();
-    for (place, indexed) in located.iter().enumerate() {
+    let mut place = 0;
+    while let Some(indexed) = chunks.indexed(place) {
         let beyond = request.until.is_some_and(|until| Offset(indexed.base_offset) >= until);
         if beyond || bytes >= request.max_bytes || rows >= request.max_rows as u64 {
             break;
         }
         if Offset(indexed.base_offset) > end {
-            if shared.view.bounds(&request.bucket).log_start > end {
+            if chunks.log_start(&request.bucket) > end {
                 return Err(LogReadError::Moved(format!(
                     "{} was trimmed; what lay at offset {end}",
                     request.bucket
@@ -321,33 +326,28 @@ async fn plan(
             }
             return Err(internal(format!("{} has no rows from offset {end} on", request.bucket)));
         }
+        place += 1;
         // What the index alone excludes costs no footer.
-        if request.filter.is_some_and(|filter| !system::may_match(filter, &request.bucket, indexed)) {
+        if request.filter.is_some_and(|filter| !system::may_match(filter, &request.bucket, &indexed)) {
             end = indexed.end().min(request.until.unwrap_or(Offset(u64::MAX)));
             continue;
         }
-        let opened = footers.of(shared, &located[place..]).await?;
-        let position = indexed.position as usize;
-        let chunk = opened
-            .footer
-            .chunks
-            .get(position)
-            .ok_or_else(|| internal("the index names a chunk that is not there"))?;
-        let Some(stored) = request.table.schema_of(chunk.schema()) else {
+        let found = chunks.found(place - 1).await?;
+        let Some(stored) = request.table.schema_of(found.chunk().schema()) else {
             // Written under a version that this reader does not know yet; what comes before it can be answered.
             if plans.is_empty() {
                 return Err(LogReadError::Unavailable(format!(
                     "schema version {} is not known yet",
-                    chunk.schema_id
+                    found.chunk().schema_id
                 )));
             }
             break;
         };
         end = indexed.end().min(request.until.unwrap_or(Offset(u64::MAX)));
-        if chunk.kind() == ChunkKind::Command {
+        if found.chunk().kind() == ChunkKind::Command {
             continue;
         }
-        let plan = ChunkPlan::new(request, &wanted, opened.clone(), position, stored);
+        let plan = ChunkPlan::new(request, &wanted, found, stored);
         if plan.may_match(request) {
             bytes += plan.bytes();
             if request.filter.is_none() {

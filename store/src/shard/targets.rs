@@ -38,6 +38,16 @@ impl Targets {
         (all && !sets.is_empty()).then(|| Targets { sets: sets.into(), of_rows: Some(Arc::new(of_rows)) })
     }
 
+    /// The one set that all rows have. `None` if there is not exactly one.
+    pub(crate) fn of_all(sets: Vec<Option<Arc<TargetColumns>>>) -> Option<Targets> {
+        (sets.len() == 1).then(|| Targets { sets: sets.into(), of_rows: None })
+    }
+
+    /// All sets.
+    pub(crate) fn sets(&self) -> &[Option<Arc<TargetColumns>>] {
+        &self.sets
+    }
+
     /// The columns that a row touches; `None` is all.
     pub fn of(&self, row: usize) -> Option<&TargetColumns> {
         let set = self.of_rows.as_ref().map_or(0, |sets| usize::from(sets.value(row)));

@@ -21,6 +21,7 @@ mod keyed;
 mod packs;
 mod prefixes;
 mod relief;
+mod routed;
 mod setup;
 mod swept;
 mod ttl;

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use parking_lot::RwLock;
+use serde::{Deserialize, Serialize};
 use wadi_model::{Bucket, LogSeq, Offset};
 
 use crate::container::Footer;
@@ -22,7 +23,7 @@ const TAIL_OBJECTS: usize = 1024;
 type Chunks = Arc<[Bytes]>;
 
 /// The ends of a bucket's log.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Bounds {
     /// The first offset that is still kept.
     pub log_start: Offset,

@@ -9,7 +9,8 @@ use bytes::Bytes;
 use futures::Stream;
 use wadi_model::{ErrorKind, Table};
 use wadi_store::keyed::{KeyedTable, RowError};
-use wadi_store::shard::{Piece, RowScan};
+use wadi_store::route::Scan;
+use wadi_store::shard::Piece;
 
 use super::BrokenOff;
 use crate::app::Gateway;
@@ -79,9 +80,9 @@ impl Rows {
     }
 }
 
-async fn begin(gateway: &Gateway, place: &Place) -> Result<RowScan, Problem> {
-    let shard = gateway.host().shard_of(&place.bucket, gateway.limits().patience).await?;
-    Ok(shard.scan_rows(&place.bucket, &[]).await?)
+async fn begin(gateway: &Gateway, place: &Place) -> Result<Scan, Problem> {
+    let snapshot = gateway.route().snapshot(place.bucket, gateway.limits().patience).await?;
+    Ok(snapshot.scan_after(None).await?)
 }
 
 /// Rows of an answer.

@@ -16,14 +16,15 @@ use parking_lot::Mutex;
 use serde_json::json;
 use wadi_model::{ErrorKind, Offset, Table};
 use wadi_store::keyed::KeyedTable;
-use wadi_store::shard::{LookupError, Piece, RowSnapshot};
+use wadi_store::open::{IDLE, Open};
+use wadi_store::route::Snapshot;
+use wadi_store::shard::{LookupError, Piece};
 
 use super::keyed::{Decoded, PAGE_BYTES, PAGE_ROWS, decode};
-use super::open::{IDLE, MOST, Open};
 use super::token::{PageToken, Position};
 use crate::app::Gateway;
 use crate::body::AnswerFormat;
-use crate::places::{Place, Scope};
+use crate::places::{Place, Scope, states_of};
 use crate::problem::Problem;
 use crate::request::Parameters;
 use crate::rows::{Selection, Writer};
@@ -41,9 +42,18 @@ const MOST_BUCKETS: usize = 64;
 /// Bytes of changes that all open scans may hold in memory.
 const HELD_BYTES: usize = 64 << 20;
 
+/// Most scans that are open at once.
+const MOST: usize = 64;
+
 /// The open scans of a gateway.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Scans(Open<Scan>);
+
+impl Default for Scans {
+    fn default() -> Scans {
+        Scans(Open::new(MOST))
+    }
+}
 
 /// What is asked for in pages.
 pub(super) struct Asked {
@@ -155,7 +165,7 @@ struct Kept {
     /// Where the last page began.
     from: usize,
     /// Of that bucket, and those behind it.
-    snapshots: BTreeMap<usize, Arc<RowSnapshot>>,
+    snapshots: BTreeMap<usize, Snapshot>,
 }
 
 impl Kept {
@@ -197,7 +207,7 @@ impl Scan {
     }
 
     /// The snapshot of a bucket, taken when it is first needed.
-    async fn snapshot(&self, gateway: &Gateway, position: &Position) -> Result<Arc<RowSnapshot>, Problem> {
+    async fn snapshot(&self, gateway: &Gateway, position: &Position) -> Result<Snapshot, Problem> {
         let place = &self.places[position.place];
         place.check(gateway, self.keyed.table())?;
         let (known, is_past) = {
@@ -209,8 +219,7 @@ impl Scan {
             (None, None) if !is_past => {}
             _ => return Err(expired("this page is not the last one that was given, nor the one before")),
         }
-        let shard = gateway.host().shard_of(&place.bucket, gateway.limits().patience).await?;
-        let taken = Arc::new(shard.snapshot_rows(&place.bucket)?);
+        let taken = gateway.route().snapshot(place.bucket, gateway.limits().patience).await?;
         if gateway.scans().0.sum(Scan::held) + taken.bytes() > HELD_BYTES {
             return Err(too_many());
         }
@@ -357,9 +366,8 @@ pub(super) async fn marks_of(gateway: &Gateway, scope: &Scope) -> Result<Vec<Mar
     if scope.bucket_count() > MOST_BUCKETS {
         return Ok(marks);
     }
-    for place in scope.places() {
-        let shard = gateway.host().shard_of(&place.bucket, gateway.limits().patience).await?;
-        marks.push(Mark::of(&place, shard.bounds(&place.bucket).high_watermark));
+    for (place, state) in states_of(gateway, scope).await? {
+        marks.push(Mark::of(&place, state.bounds.high_watermark));
     }
     Ok(marks)
 }

@@ -92,10 +92,10 @@ impl Follow {
         mut offsets: Vec<Offset>,
         at: At,
     ) -> Result<(), Problem> {
-        for bucket in offsets.len() as u32..self.table.buckets {
-            let place = Place::new(self.table.id, partition.clone(), bucket);
-            offsets.push(at.offset(gateway, &place.bucket).await?);
-        }
+        let missing = offsets.len() as u32..self.table.buckets;
+        let bucket = |bucket| Place::new(self.table.id, partition.clone(), bucket).bucket;
+        let missing: Vec<_> = missing.map(bucket).collect();
+        offsets.extend(at.offsets(gateway, &missing).await?);
         self.lines.push(Line { partition, offsets });
         Ok(())
     }

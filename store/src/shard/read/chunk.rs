@@ -12,16 +12,14 @@ use wadi_model::ipc::{self, Layout};
 use wadi_model::predicate::{ColumnStatistics, Predicate};
 use wadi_model::{LogSeq, Offset, Schema, ShardId, system as names};
 
-use super::super::Shared;
 use super::super::merging::stored_schema;
-use super::footers::Opened;
 use super::system::{self, SystemColumns};
-use super::{LogRead, LogReadError, Piece, internal};
+use super::{Found, LogRead, LogReadError, Piece, internal};
 use crate::container::{Chunk, ChunkKind, Command, Damaged};
 use crate::context::Context;
 use crate::log::ReadError;
 use crate::segments::Segment;
-use crate::stored::{ObjectId, StoredObject};
+use crate::stored::StoredObject;
 
 /// A chunk's message may grow to this when it is decompressed; nothing that was written is larger.
 pub(crate) const MAX_RAW: u64 = 512 << 20;
@@ -58,8 +56,7 @@ pub(super) struct Got {
 /// A chunk that is to be read.
 pub(super) struct ChunkPlan {
     wanted: Arc<Wanted>,
-    object: Arc<Opened>,
-    position: usize,
+    found: Found,
     read_as: ReadAs,
     filter_as: Option<ReadAs>,
     /// Positions in the chunk of the columns to read: of `read_as`, of the filter, and the change type if it is wanted.
@@ -74,8 +71,7 @@ impl ChunkPlan {
     pub(super) fn new(
         request: &LogRead<'_>,
         wanted: &Arc<Wanted>,
-        object: Arc<Opened>,
-        position: usize,
+        found: Found,
         stored: &Schema,
     ) -> ChunkPlan {
         let newest = request.table.schema();
@@ -85,7 +81,7 @@ impl ChunkPlan {
                 filter.columns().iter().filter_map(|name| newest.index_of(name)).collect();
             read_as(stored, newest, &needed)
         });
-        let changelog = object.footer.chunks[position].kind() == ChunkKind::Changelog;
+        let changelog = found.chunk().kind() == ChunkKind::Changelog;
         let leading = usize::from(changelog);
         let columns = match changelog {
             true => Arc::new(stored_schema(stored.arrow())),
@@ -99,8 +95,7 @@ impl ChunkPlan {
         }
         ChunkPlan {
             wanted: wanted.clone(),
-            object,
-            position,
+            found,
             read_as: read_as_wanted,
             filter_as,
             sources: sources.into_iter().collect(),
@@ -111,7 +106,7 @@ impl ChunkPlan {
     }
 
     fn chunk(&self) -> &Chunk {
-        &self.object.footer.chunks[self.position]
+        self.found.chunk()
     }
 
     /// The first offset that is asked for.
@@ -160,16 +155,12 @@ impl ChunkPlan {
         segments_of(self.chunk(), &self.sources)
     }
 
-    /// Gets the chunk's bytes, from the tail in memory or through the cache.
-    pub(super) async fn fetch(self: Arc<Self>, shared: &Shared) -> Result<Fetched, LogReadError> {
+    /// Gets the chunk's bytes: those at hand, or through the cache.
+    pub(super) async fn fetch(self: Arc<Self>, context: &Context) -> Result<Fetched, LogReadError> {
         let segments = self.segments();
-        let in_memory = match self.object.place.id {
-            ObjectId::Log(seq) => shared.view.object(seq).and_then(|(_, chunks)| chunks),
-            ObjectId::Pack(_) => None,
-        };
-        let bytes = match in_memory {
-            Some(chunks) => self.cut_from_tail(&chunks[self.position], &segments),
-            None => fetch(&shared.context, &self.object.place, &segments).await?,
+        let bytes = match &self.found.bytes {
+            Some(chunk) => self.cut(chunk, &segments)?,
+            None => fetch(context, &self.found.place, &segments).await?,
         };
         Ok(Fetched { plan: self, bytes })
     }
@@ -192,12 +183,15 @@ impl ChunkPlan {
         self.select(chunk)
     }
 
-    fn cut_from_tail(&self, chunk: &Bytes, segments: &[Segment]) -> Vec<Bytes> {
+    /// Segments of the chunk's bytes.
+    fn cut(&self, chunk: &Bytes, segments: &[Segment]) -> Result<Vec<Bytes>, LogReadError> {
         let at = u64::from(self.chunk().start);
-        segments
-            .iter()
-            .map(|s| chunk.slice((s.range.start - at) as usize..(s.range.end - at) as usize))
-            .collect()
+        let cut = |segment: &Segment| {
+            let (start, end) = (segment.range.start.checked_sub(at)?, segment.range.end.checked_sub(at)?);
+            (start <= end && end <= chunk.len() as u64).then(|| chunk.slice(start as usize..end as usize))
+        };
+        let all: Option<Vec<Bytes>> = segments.iter().map(cut).collect();
+        all.ok_or_else(|| internal("a chunk is shorter than it says"))
     }
 
     /// One message with the source columns.

@@ -72,7 +72,7 @@ impl Keyed {
         self.world.tables.lock().push(table);
     }
 
-    fn bucket(&self) -> Bucket {
+    pub(super) fn bucket(&self) -> Bucket {
         self.table.table().bucket(0)
     }
 
@@ -103,7 +103,7 @@ impl Keyed {
     }
 
     /// A partial update of `n`.
-    fn update_n(&self, rows: &[(i64, i32)]) -> Part {
+    pub(super) fn update_n(&self, rows: &[(i64, i32)]) -> Part {
         let k = Int64Array::from_iter_values(rows.iter().map(|r| r.0));
         let n = Int32Array::from_iter_values(rows.iter().map(|r| r.1));
         let mut part = self.part(vec![0, 2], vec![Arc::new(k), Arc::new(n)], None);
@@ -136,11 +136,11 @@ impl Keyed {
         self.part(vec![0], vec![Arc::new(k)], Some(vec![true; keys.len()]))
     }
 
-    fn keys(&self, keys: &[i64]) -> model_row::Rows {
+    pub(super) fn keys(&self, keys: &[i64]) -> model_row::Rows {
         self.table.encode_keys(&[Arc::new(Int64Array::from(keys.to_vec())) as ArrayRef], keys.len()).unwrap()
     }
 
-    fn values(&self, rows: &[Bytes]) -> Vec<(i64, Value)> {
+    pub(super) fn values(&self, rows: &[Bytes]) -> Vec<(i64, Value)> {
         let batch = self.table.decode(rows, &[0, 1, 2]).unwrap();
         let (k, v, n) = (
             batch.column(0).as_primitive::<Int64Type>(),

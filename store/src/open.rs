@@ -1,4 +1,6 @@
 //! Scans that wait for their next page: a bounded number of them, each for a bounded time.
+//!
+//! Gateways keep them for clients, and owners of shards for other gateways.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
@@ -6,13 +8,10 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::time::{Instant, sleep_until};
-use wadi_store::task;
-
-/// Most scans that are open at once: each keeps files of its shards' databases from being removed.
-pub(super) const MOST: usize = 64;
+use crate::task;
 
 /// A scan ends when nobody has asked for a page in this time …
-pub(super) const IDLE: Duration = Duration::from_secs(600);
+pub const IDLE: Duration = Duration::from_secs(600);
 
 /// … or when it is so old …
 const AGE: Duration = Duration::from_secs(3600);
@@ -20,9 +19,10 @@ const AGE: Duration = Duration::from_secs(3600);
 /// … or this long after its last page, which may have been lost on its way.
 const AFTER_END: Duration = Duration::from_secs(60);
 
-/// The open scans of a gateway. Clones are the same.
+/// Open scans, by their numbers. Each keeps files of its shards' databases from being removed.
 #[derive(Debug)]
-pub(super) struct Open<T> {
+pub struct Open<T> {
+    most: usize,
     inner: Arc<Mutex<HashMap<u128, Entry<T>>>>,
 }
 
@@ -42,17 +42,16 @@ impl<T> Entry<T> {
     }
 }
 
-impl<T> Default for Open<T> {
-    fn default() -> Open<T> {
-        Open { inner: Arc::default() }
-    }
-}
-
 impl<T: Send + Sync + 'static> Open<T> {
+    /// None yet, and never more than so many.
+    pub fn new(most: usize) -> Open<T> {
+        Open { most, inner: Arc::default() }
+    }
+
     /// Keeps a scan. False if too many are open.
-    pub(super) fn insert(&self, id: u128, scan: Arc<T>) -> bool {
+    pub fn insert(&self, id: u128, scan: Arc<T>) -> bool {
         let mut scans = self.inner.lock();
-        if scans.len() >= MOST {
+        if scans.len() >= self.most {
             let oldest = scans.iter().filter(|(_, entry)| entry.finished).min_by_key(|(_, entry)| entry.used);
             let Some(oldest) = oldest.map(|(id, _)| *id) else { return false };
             scans.remove(&oldest);
@@ -65,7 +64,7 @@ impl<T: Send + Sync + 'static> Open<T> {
     }
 
     /// A scan that is still open, for its next page.
-    pub(super) fn get(&self, id: u128) -> Option<Arc<T>> {
+    pub fn get(&self, id: u128) -> Option<Arc<T>> {
         let mut scans = self.inner.lock();
         let entry = scans.get_mut(&id).filter(|entry| Instant::now() < entry.ends())?;
         entry.used = Instant::now();
@@ -73,19 +72,19 @@ impl<T: Send + Sync + 'static> Open<T> {
     }
 
     /// Notes that a page was answered, and whether it was the last one.
-    pub(super) fn answered(&self, id: u128, last: bool) {
+    pub fn answered(&self, id: u128, last: bool) {
         if let Some(entry) = self.inner.lock().get_mut(&id) {
             (entry.used, entry.finished) = (Instant::now(), last);
         }
     }
 
     /// Ends a scan.
-    pub(super) fn remove(&self, id: u128) {
+    pub fn remove(&self, id: u128) {
         self.inner.lock().remove(&id);
     }
 
     /// What the open scans hold together.
-    pub(super) fn sum(&self, of: impl Fn(&T) -> usize) -> usize {
+    pub fn sum(&self, of: impl Fn(&T) -> usize) -> usize {
         self.inner.lock().values().map(|entry| of(&entry.scan)).sum()
     }
 }
@@ -114,9 +113,11 @@ mod tests {
 
     use super::*;
 
+    const MOST: usize = 64;
+
     #[tokio::test(start_paused = true)]
     async fn scans_end_when_nobody_goes_on() {
-        let open = Open::default();
+        let open = Open::new(MOST);
         assert!(open.insert(1, Arc::new(())));
         sleep(IDLE - Duration::from_secs(1)).await;
         assert!(open.get(1).is_some());
@@ -130,7 +131,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn scans_end_after_an_hour() {
-        let open = Open::default();
+        let open = Open::new(MOST);
         assert!(open.insert(1, Arc::new(())));
         for _ in 0..59 {
             sleep(Duration::from_secs(60)).await;
@@ -142,7 +143,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn only_finished_scans_make_room() {
-        let open = Open::default();
+        let open = Open::new(MOST);
         for id in 0..MOST as u128 {
             assert!(open.insert(id, Arc::new(())));
         }
