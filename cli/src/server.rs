@@ -144,7 +144,8 @@ fn s3_options(config: &ServerConfig) -> S3Options {
 /// What the gateway is to be started with.
 pub(crate) fn gateway_config(config: ServerConfig) -> Result<GatewayConfig, Failure> {
     if config.meta == Meta::Etcd && config.listen.ip().is_unspecified() && config.advertise.is_none() {
-        let message = format!("listen {} is no address at which other gateways reach this one", config.listen);
+        let message =
+            format!("listen {} is no address at which other gateways reach this one", config.listen);
         return Err(Failure::usage(message).hint("say one with --advertise http://<address>:<port>"));
     }
     let object_store = config.object_store_url()?;

@@ -25,6 +25,7 @@ use crate::api;
 use crate::api::scan::Scans;
 use crate::config::Limits;
 use crate::drain::Rest;
+use crate::forward::Forward;
 use crate::internal;
 use crate::problem::Problem;
 use crate::request::RequestId;
@@ -45,6 +46,7 @@ struct Inner {
     bodies: Memory,
     registry: Registry,
     scans: Scans,
+    forward: Forward,
     /// Spreads requests without bucket key over the buckets.
     turn: AtomicU32,
 }
@@ -61,7 +63,19 @@ impl Gateway {
         let bodies = Memory::new(limits.bodies);
         let turn = AtomicU32::new(route.host().context().env.random() as u32);
         let scans = Scans::default();
-        Gateway { inner: Arc::new(Inner { catalog, route, secret, limits, bodies, registry, scans, turn }) }
+        Gateway {
+            inner: Arc::new(Inner {
+                catalog,
+                route,
+                secret,
+                limits,
+                bodies,
+                registry,
+                scans,
+                forward: Forward::default(),
+                turn,
+            }),
+        }
     }
 
     /// Databases, tables and partitions.
@@ -102,6 +116,11 @@ impl Gateway {
     /// Scans that are read in pages.
     pub(crate) fn scans(&self) -> &Scans {
         &self.inner.scans
+    }
+
+    /// For requests that only another gateway can answer.
+    pub(crate) fn forward(&self) -> &Forward {
+        &self.inner.forward
     }
 
     /// What is counted.

@@ -56,12 +56,14 @@ async fn of_gateway(
         Problem::new(ErrorKind::NotFound, "path_not_found", detail)
     })?;
     let message = to_bytes(request.into_body(), MAX_MESSAGE).await;
-    let message =
-        message.map_err(|e| Problem::new(ErrorKind::Invalid, "bad_request", format!("the message was cut off: {e}")))?;
+    let message = message.map_err(|e| {
+        Problem::new(ErrorKind::Invalid, "bad_request", format!("the message was cut off: {e}"))
+    })?;
     let pieces = gateway.route().answer(ShardId(shard), call, message).await;
     let length: usize = pieces.iter().map(Bytes::len).sum();
-    let mut response =
-        Response::new(axum::body::Body::from_stream(stream::iter(pieces.into_iter().map(Ok::<_, Infallible>))));
+    let mut response = Response::new(axum::body::Body::from_stream(stream::iter(
+        pieces.into_iter().map(Ok::<_, Infallible>),
+    )));
     response.headers_mut().insert(CONTENT_LENGTH, HeaderValue::from(length));
     Ok(response)
 }

@@ -10,6 +10,7 @@ mod auto_partition;
 pub mod body;
 pub mod config;
 mod drain;
+mod forward;
 mod internal;
 mod peers;
 pub mod places;

@@ -6,9 +6,9 @@ use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use crate::task;
 use parking_lot::Mutex;
 use tokio::time::{Instant, sleep_until};
-use crate::task;
 
 /// A scan ends when nobody has asked for a page in this time …
 pub const IDLE: Duration = Duration::from_secs(600);

@@ -24,8 +24,8 @@ use follow::Followers;
 use lanes::Lanes;
 use rows::Kept;
 
-pub use peers::{Call, NoPeers, Peers, Unanswered};
 pub use follow::Changes;
+pub use peers::{Call, NoPeers, Peers, Unanswered};
 pub use rows::{Scan, Snapshot};
 pub use states::State;
 

@@ -29,9 +29,9 @@ use rows::{Keep, Rows};
 use view::View;
 
 pub(crate) use encode::{EncodedChunk, Payload, Prepared};
-pub(crate) use merging::KeyedRows;
 pub use lookup::{LookupError, RowPage, RowScan};
 pub use merging::Keyed;
+pub(crate) use merging::KeyedRows;
 pub use packs::{Deletable, Inputs, PackError, Round};
 pub use part::{AppendError, Appended, Part, Stamp, raw_bytes};
 pub use prefixes::Limit;
@@ -133,7 +133,8 @@ pub(crate) async fn prepare(context: &Context, part: Part) -> Result<(Prepared, 
     if raw > context.settings.object_bytes {
         return Err(AppendError::TooLarge { bytes: raw, limit: context.settings.object_bytes });
     }
-    let share = context.memory.try_take(encode::held(raw, part.keyed.is_some())).ok_or(AppendError::Overloaded)?;
+    let share =
+        context.memory.try_take(encode::held(raw, part.keyed.is_some())).ok_or(AppendError::Overloaded)?;
     Ok((encode::prepare(context, part, raw).await?, share))
 }
 

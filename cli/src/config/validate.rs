@@ -36,7 +36,9 @@ impl ServerConfig {
     fn check_advertised(&self) -> Result<(), Failure> {
         let Some(url) = &self.advertise else { return Ok(()) };
         if self.meta == Meta::Embedded {
-            return Err(Failure::usage("advertise is given, but a cluster with embedded metadata has one process"));
+            return Err(Failure::usage(
+                "advertise is given, but a cluster with embedded metadata has one process",
+            ));
         }
         let authority = url.strip_prefix("http://").unwrap_or_default();
         if authority.is_empty() || authority.contains('/') {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use async_stream::try_stream;
 use axum::body::Body;
-use axum::extract::State;
+use axum::extract::{OriginalUri, State};
 use axum::response::Response;
 use bytes::Bytes;
 use futures::Stream;
@@ -51,12 +51,16 @@ const FORMATS: [AnswerFormat; 4] =
 pub async fn scan(
     State(gateway): State<Gateway>,
     TablePath(name): TablePath,
+    OriginalUri(uri): OriginalUri,
     mut parameters: Parameters,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let table = gateway.catalog().table(&name)?;
     let format = answer_format(&headers, &FORMATS)?;
     if let Some(asked) = pages::Asked::of(&mut parameters)? {
+        if let Some(address) = asked.elsewhere(&gateway) {
+            return gateway.forward().get(&address, &uri, &headers).await;
+        }
         return asked.answer(&gateway, table, parameters, format).await;
     }
     let selection = Selection::of_rows(&mut parameters, &table)?;

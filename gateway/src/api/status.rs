@@ -24,7 +24,8 @@ pub async fn ready(State(gateway): State<Gateway>) -> Response {
         return Json(serde_json::json!({ "status": "ready" })).into_response();
     }
     let status = if gateway.host().is_leaving() { "leaving" } else { "not ready" };
-    let shards: Vec<_> = gateway.host().status().into_iter().filter(|s| !s.open && s.owner.is_none()).collect();
+    let shards: Vec<_> =
+        gateway.host().status().into_iter().filter(|s| !s.open && s.owner.is_none()).collect();
     let body = Json(serde_json::json!({ "status": status, "closed_shards": shards }));
     (StatusCode::SERVICE_UNAVAILABLE, body).into_response()
 }

@@ -8,9 +8,9 @@ use arrow::buffer::BooleanBuffer;
 use arrow::datatypes::{Int32Type, Int64Type};
 use bytes::Bytes;
 use tokio::time::sleep;
-use wadi_model::{Bucket, ErrorKind, Fault};
 use wadi_model::changelog::ChangeType;
 use wadi_model::merge::{TargetColumns, Verb as TargetsFor};
+use wadi_model::{Bucket, ErrorKind, Fault};
 use wadi_store::shard::{Keyed, LogAnswer, LookupError, Piece, Shard, Targets};
 
 use super::rows::{GROUP, GROUP_COLUMN, PARTITION_COLUMN, fits_partition, n, name, position};

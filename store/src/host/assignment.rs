@@ -43,8 +43,10 @@ impl Assignment {
         };
         let staying = ids(false);
         let candidates = if staying.is_empty() { ids(true) } else { staying };
-        let wanted =
-            spread(shards, &candidates).into_iter().map(|at| at.map(|at| candidates[at].to_owned())).collect();
+        let wanted = spread(shards, &candidates)
+            .into_iter()
+            .map(|at| at.map(|at| candidates[at].to_owned()))
+            .collect();
         Assignment { members, wanted }
     }
 

@@ -44,7 +44,8 @@ impl Route {
             };
             let tried = match at {
                 At::Here(shard) => {
-                    let again = prepared.again().ok_or_else(|| internal("the part was merged before it was sent"))?;
+                    let again =
+                        prepared.again().ok_or_else(|| internal("the part was merged before it was sent"))?;
                     let held = match share.take().or_else(|| context.memory.try_take(again.held())) {
                         Some(held) => Ok(held),
                         None => Err(AppendError::Overloaded),

@@ -33,13 +33,13 @@ impl Route {
     ) -> Result<Vec<Option<Bytes>>, RouteError<LookupError>> {
         let question = move |at: At| async move {
             match at {
-            At::Here(shard) => shard.lookup(&bucket, keys).await,
-            At::There(peer) => {
-                let asked = peer.ask::<Counts>(Call::Lookup, &bucket, sections_of(keys).into(), ANSWER);
-                let (counts, sections) = asked.await?;
-                let groups = groups_of(&counts, &sections, keys.len()).map_err(damaged)?;
-                Ok(groups.into_iter().map(|mut group| group.pop()).collect())
-            }
+                At::Here(shard) => shard.lookup(&bucket, keys).await,
+                At::There(peer) => {
+                    let asked = peer.ask::<Counts>(Call::Lookup, &bucket, sections_of(keys).into(), ANSWER);
+                    let (counts, sections) = asked.await?;
+                    let groups = groups_of(&counts, &sections, keys.len()).map_err(damaged)?;
+                    Ok(groups.into_iter().map(|mut group| group.pop()).collect())
+                }
             }
         };
         self.ask(self.shard(&bucket), patience, question).await
@@ -56,15 +56,15 @@ impl Route {
     ) -> Result<Option<Vec<Vec<Bytes>>>, RouteError<LookupError>> {
         let question = move |at: At| async move {
             match at {
-            At::Here(shard) => shard.lookup_prefixes(&bucket, groups, prefixes, limit).await,
-            At::There(peer) => {
-                let head = PrefixesHead { bucket, rows: limit.rows, bytes: limit.bytes };
-                let sections = [sections_of(groups), sections_of(prefixes)].concat();
-                let asked = peer.ask::<Option<Counts>>(Call::Prefixes, &head, sections, ANSWER);
-                let (counts, sections) = asked.await?;
-                let groups = counts.map(|counts| groups_of(&counts, &sections, prefixes.len()));
-                groups.transpose().map_err(damaged)
-            }
+                At::Here(shard) => shard.lookup_prefixes(&bucket, groups, prefixes, limit).await,
+                At::There(peer) => {
+                    let head = PrefixesHead { bucket, rows: limit.rows, bytes: limit.bytes };
+                    let sections = [sections_of(groups), sections_of(prefixes)].concat();
+                    let asked = peer.ask::<Option<Counts>>(Call::Prefixes, &head, sections, ANSWER);
+                    let (counts, sections) = asked.await?;
+                    let groups = counts.map(|counts| groups_of(&counts, &sections, prefixes.len()));
+                    groups.transpose().map_err(damaged)
+                }
             }
         };
         self.ask(self.shard(&bucket), patience, question).await

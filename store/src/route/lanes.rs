@@ -65,7 +65,8 @@ impl Lanes {
             let number = self.made.fetch_add(1, Ordering::Relaxed);
             Lane { producer: format!("{MARK}{}/{number}", self.process).into(), next: 0 }
         });
-        let stamp = Stamp { producer: lane.producer.clone(), sequence: lane.next, fingerprint: 0, once: true };
+        let stamp =
+            Stamp { producer: lane.producer.clone(), sequence: lane.next, fingerprint: 0, once: true };
         lane.next += 1;
         Taken { lanes: self, lane: Some(lane), stamp }
     }

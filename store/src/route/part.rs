@@ -161,7 +161,8 @@ pub(super) async fn read(
     let payload = match payload {
         PayloadHead::Rows => {
             let [stream] = sections.as_slice() else { return Err(malformed("its rows are missing")) };
-            let limits = Limits { max_uncompressed_bytes: raw_bytes as u64 * 2 + (1 << 20), ..Limits::default() };
+            let limits =
+                Limits { max_uncompressed_bytes: raw_bytes as u64 * 2 + (1 << 20), ..Limits::default() };
             let body = ipc::read_stream(stream.clone(), &limits).map_err(internal)?;
             let [batch] = body.batches.as_slice() else { return Err(malformed("it has no rows")) };
             if batch.num_rows() != rows as usize {
@@ -252,7 +253,8 @@ fn keyed_of(
         None => Targets::of_all(sets),
         Some(section) => {
             let (numbers, []) = section.as_chunks::<2>() else { return Err(malformed("sets are cut off")) };
-            let of_rows: UInt16Array = numbers.iter().map(|n| u16::from_le_bytes(*n)).collect::<Vec<_>>().into();
+            let of_rows: UInt16Array =
+                numbers.iter().map(|n| u16::from_le_bytes(*n)).collect::<Vec<_>>().into();
             Targets::by_row(sets, of_rows).filter(|_| numbers.len() == count)
         }
     };

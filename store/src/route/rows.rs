@@ -95,8 +95,7 @@ impl Route {
             match at {
                 At::Here(shard) => Ok(Snapshot(Kind::Here(Arc::new(shard.snapshot_rows(&bucket)?)))),
                 At::There(peer) => {
-                    let (kept, _) =
-                        peer.ask::<KeptHead>(Call::Snapshot, &bucket, Vec::new(), ANSWER).await?;
+                    let (kept, _) = peer.ask::<KeptHead>(Call::Snapshot, &bucket, Vec::new(), ANSWER).await?;
                     Ok(Snapshot(Kind::There(Arc::new(There { peer, kept }))))
                 }
             }
@@ -168,7 +167,9 @@ impl There {
         let asked = self.peer.ask::<bool>(Call::Page, &head, after.into_iter().collect(), ANSWER);
         let (more, sections) = asked.await?;
         let damaged = |what: &str| LookupError::Internal(Malformed(what.to_owned()).to_string());
-        let [bytes, ends, last @ ..] = sections.as_slice() else { return Err(damaged("its rows are missing")) };
+        let [bytes, ends, last @ ..] = sections.as_slice() else {
+            return Err(damaged("its rows are missing"));
+        };
         let rows = rows_of(bytes, ends).map_err(|e| LookupError::Internal(e.to_string()))?;
         let rows = (0..rows.len()).map(|row| rows.slice(row)).collect();
         Ok(RowPage { rows, last: last.first().cloned(), more })

@@ -46,11 +46,7 @@ impl Route {
     }
 
     /// How one bucket is.
-    pub async fn state(
-        &self,
-        bucket: &Bucket,
-        patience: Duration,
-    ) -> Result<State, RouteError<LookupError>> {
+    pub async fn state(&self, bucket: &Bucket, patience: Duration) -> Result<State, RouteError<LookupError>> {
         let states = self.states(std::slice::from_ref(bucket), patience).await?;
         let missing = || LookupError::Internal("a bucket was asked for and not answered".into());
         Ok(states.into_iter().next().ok_or_else(missing)?)
@@ -65,10 +61,10 @@ impl Route {
     ) -> Result<Offset, RouteError<LogReadError>> {
         let question = move |at: At| async move {
             match at {
-            At::Here(shard) => shard.offset_at(&bucket, time).await,
-            At::There(peer) => {
-                Ok(peer.ask::<Offset>(Call::OffsetAt, &(bucket, time), Vec::new(), ANSWER).await?.0)
-            }
+                At::Here(shard) => shard.offset_at(&bucket, time).await,
+                At::There(peer) => {
+                    Ok(peer.ask::<Offset>(Call::OffsetAt, &(bucket, time), Vec::new(), ANSWER).await?.0)
+                }
             }
         };
         self.ask(self.shard(&bucket), patience, question).await

@@ -71,7 +71,12 @@ pub(crate) struct KeyedRows {
 
 impl KeyedRows {
     /// Keys and rows that were encoded elsewhere.
-    pub(crate) fn of(bucket: &Bucket, keyed: Keyed, primary: &wadi_model::row::Rows, rows: wadi_model::row::Rows) -> KeyedRows {
+    pub(crate) fn of(
+        bucket: &Bucket,
+        keyed: Keyed,
+        primary: &wadi_model::row::Rows,
+        rows: wadi_model::row::Rows,
+    ) -> KeyedRows {
         KeyedRows { keys: database_keys(bucket, primary), rows, keyed, reads: None }
     }
 

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arrow::array::{Array, ArrayRef, RecordBatch};
+use serde::{Deserialize, Serialize};
 use wadi_model::ipc::Originals;
 use wadi_model::options::LogCompression;
-use serde::{Deserialize, Serialize};
 use wadi_model::{Bucket, ErrorKind, Fault, Offset, SchemaId, Told};
 
 use super::merging::Keyed;

@@ -127,7 +127,11 @@ impl<W> Producers<W> {
             return if same(seen.fingerprint) { Verdict::Seen(*seen) } else { Verdict::Reused };
         }
         let below = requests.first().is_some_and(|r| stamp.sequence < r.sequence);
-        if below && requests.len() + known.pending.len() >= window(stamp.once) { Verdict::TooOld } else { Verdict::New }
+        if below && requests.len() + known.pending.len() >= window(stamp.once) {
+            Verdict::TooOld
+        } else {
+            Verdict::New
+        }
     }
 
     /// Lets something wait until the entry is loaded.

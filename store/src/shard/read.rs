@@ -24,9 +24,9 @@ use footers::Footers;
 use found::{Own, locate};
 
 pub(crate) use chunk::{MAX_RAW, plain};
-pub(crate) use found::{Chunks, Found};
-pub(super) use found::tell;
 pub(super) use chunk::{whole_chunk, whole_command};
+pub(super) use found::tell;
+pub(crate) use found::{Chunks, Found};
 
 mod chunk;
 mod footers;

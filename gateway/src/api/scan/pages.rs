@@ -2,7 +2,8 @@
 //!
 //! A scan keeps a snapshot of the bucket that it is in; so a page is read from its token alone, and the same token gives the same
 //! page again. Each bucket is seen as it was when the scan came to it, and the answer tells the high watermark of then: the log from
-//! there on brings the rows up to date. Snapshots die with their shard's owner, so that after a move the answer is 410.
+//! there on brings the rows up to date. Snapshots die with their shard's owner, so that after a move the answer is 410. The scan itself is kept by
+//! the gateway that began it; another one that is asked for a page passes the request on.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -73,6 +74,13 @@ impl Asked {
         }
     }
 
+    /// Where the gateway answers that keeps the scan of the page, if it is another one that is there.
+    pub(super) fn elsewhere(&self, gateway: &Gateway) -> Option<String> {
+        let token = PageToken::read(self.token.as_deref()?)?;
+        let is_it = |id: &String| token.gateway != number_of(gateway) && number(id) == token.gateway;
+        gateway.host().gateways().into_iter().find(|(id, _)| is_it(id)).map(|(_, member)| member.address)
+    }
+
     /// The page.
     pub(super) async fn answer(
         self,
@@ -94,7 +102,7 @@ impl Asked {
             if page.next.is_some() && !open.insert(id, scan.clone()) {
                 return Err(too_many());
             }
-            return scan.respond(id, page, format);
+            return scan.respond(gateway, id, page, format);
         };
         for name in ["columns", "filter", "partition", "limit"] {
             if parameters.text(name).is_some() {
@@ -130,8 +138,18 @@ impl Asked {
             page => page?,
         };
         open.answered(token.scan, page.next.is_none());
-        scan.respond(token.scan, page, format)
+        scan.respond(gateway, token.scan, page, format)
     }
+}
+
+/// A gateway's id as a number.
+fn number(gateway: &str) -> u64 {
+    u64::from_str_radix(gateway, 16).unwrap_or_default()
+}
+
+/// This gateway's.
+fn number_of(gateway: &Gateway) -> u64 {
+    number(gateway.host().gateway())
 }
 
 const EXPIRED: &str = "scan_expired";
@@ -294,9 +312,15 @@ impl Scan {
         Ok(self.keyed.encode_keys(key.columns(), 1).map_err(internal)?.get(0).to_vec())
     }
 
-    fn respond(&self, scan: u128, page: Page, format: AnswerFormat) -> Result<Response, Problem> {
-        let table = self.keyed.table().id;
-        let next = page.next.map(|position| PageToken { table, scan, position }.write());
+    fn respond(
+        &self,
+        gateway: &Gateway,
+        scan: u128,
+        page: Page,
+        format: AnswerFormat,
+    ) -> Result<Response, Problem> {
+        let (table, gateway) = (self.keyed.table().id, number_of(gateway));
+        let next = page.next.map(|position| PageToken { table, gateway, scan, position }.write());
         let mut writer = Writer::new(format, &self.selection.schema);
         let mut body = Vec::from(writer.begin()?);
         for batch in page.batches {

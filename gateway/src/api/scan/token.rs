@@ -1,6 +1,6 @@
 //! Where a scan goes on: a word that means something to the gateway alone.
 //!
-//! After the prefix, base64 of the table, the scan, the token of the owner whose snapshot the place was found in, the bucket's place in
+//! After the prefix, base64 of the table, the gateway, the scan, the token of the owner whose snapshot the place was found in, the bucket's place in
 //! the scan, how many rows were given, and the key behind which the next page begins. Whoever makes one up reaches no other
 //! scan than one whose number he knows, and no other rows than its own.
 
@@ -8,7 +8,7 @@ use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use wadi_model::{TableId, Token, varint};
 
-const PREFIX: &str = "s1.";
+const PREFIX: &str = "s2.";
 
 /// Longest word that is read, in characters.
 const LONGEST: usize = 16 << 10;
@@ -17,6 +17,8 @@ const LONGEST: usize = 16 << 10;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct PageToken {
     pub table: TableId,
+    /// The gateway that keeps the scan.
+    pub gateway: u64,
     pub scan: u128,
     pub position: Position,
 }
@@ -40,6 +42,7 @@ impl PageToken {
         let Position { place, owner, given, after } = &self.position;
         let mut bytes = Vec::with_capacity(64);
         varint::put(&mut bytes, self.table.0);
+        bytes.extend_from_slice(&self.gateway.to_le_bytes());
         bytes.extend_from_slice(&self.scan.to_le_bytes());
         varint::put(&mut bytes, owner.map_or(0, |owner| owner.0));
         varint::put(&mut bytes, *place as u64);
@@ -57,6 +60,7 @@ impl PageToken {
         let bytes = URL_SAFE_NO_PAD.decode(word).ok()?;
         let mut rest = bytes.as_slice();
         let table = TableId(varint::take(&mut rest)?);
+        let gateway = u64::from_le_bytes(*rest.split_off(..8)?.first_chunk()?);
         let scan = u128::from_le_bytes(*rest.split_off(..16)?.first_chunk()?);
         let owner: u64 = varint::take(&mut rest)?;
         let place = usize::try_from(varint::take(&mut rest)?).ok()?;
@@ -67,7 +71,7 @@ impl PageToken {
             Some(_) => return None,
         };
         let owner = (owner > 0).then_some(Token(owner));
-        Some(PageToken { table, scan, position: Position { place, owner, given, after } })
+        Some(PageToken { table, gateway, scan, position: Position { place, owner, given, after } })
     }
 }
 
@@ -88,12 +92,12 @@ mod tests {
             let [table, owner, given] = numbers;
             let owner = (owner > 0).then_some(Token(owner));
             let position = Position { place, owner, given, after };
-            let token = PageToken { table: TableId(table), scan, position };
+            let token = PageToken { table: TableId(table), gateway: table ^ 7, scan, position };
             prop_assert_eq!(PageToken::read(&token.write()), Some(token));
         }
 
         #[test]
-        fn hostile_words_never_panic(word in "(s1\\.)?[ -~]{0,60}") {
+        fn hostile_words_never_panic(word in "(s2\\.)?[ -~]{0,60}") {
             let _ = PageToken::read(&word);
         }
 

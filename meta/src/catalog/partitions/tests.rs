@@ -68,7 +68,7 @@ async fn the_limit_holds_however_many_make_them() {
     let most: Vec<String> = (0..MAX_PARTITIONS - 2).map(|i| format!("p{i}")).collect();
     here.ensure_partitions(&table, &most, 1, None).await.unwrap();
     let make = async |catalog: &Catalog, name: &str| {
-        catalog.ensure_partitions(&table, &names(&[name]), 1, None).await.map_err(|e| e.code())
+        catalog.ensure_partitions(&table, &names(&[name]), 1, None).await.map_err(|e| e.code().to_owned())
     };
     let outcomes = futures::future::join_all([
         make(&here, "a"),

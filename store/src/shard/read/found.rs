@@ -131,7 +131,11 @@ pub(super) struct LocatedChunks {
 }
 
 /// Where a bucket's rows from an offset on lie, by the view and the database.
-pub(super) async fn locate(shared: &Shared, bucket: &Bucket, offset: Offset) -> Result<LocatedChunks, LogReadError> {
+pub(super) async fn locate(
+    shared: &Shared,
+    bucket: &Bucket,
+    offset: Offset,
+) -> Result<LocatedChunks, LogReadError> {
     let located = shared.view.locate(bucket, offset);
     let bounds = located.bounds;
     if offset >= located.from || offset < bounds.log_start {

@@ -157,7 +157,9 @@ async fn a_gateway_that_owns_nothing_answers_as_the_owner_does() {
     // An offset that is out of range is told with the bounds.
     let beyond = two.world().request(1, Offset(3_000));
     let error = two.other.read(&beyond, PATIENCE).await.unwrap_err();
-    assert!(matches!(error, RouteError::Said(LogReadError::OutOfRange { bounds, .. }) if bounds.high_watermark == Offset(2_001)));
+    assert!(
+        matches!(error, RouteError::Said(LogReadError::OutOfRange { bounds, .. }) if bounds.high_watermark == Offset(2_001))
+    );
 }
 
 #[tokio::test]
@@ -194,7 +196,8 @@ async fn rows_with_keys_are_merged_by_the_owner() {
     drop((snapshot, scan));
     let limit = Limit { rows: 2, bytes: 1 << 20 };
     let all = keyed.keys(&[2, 3]);
-    let found = two.other.lookup_prefixes(keyed.bucket(), &all, &all, limit, PATIENCE).await.unwrap().unwrap();
+    let found =
+        two.other.lookup_prefixes(keyed.bucket(), &all, &all, limit, PATIENCE).await.unwrap().unwrap();
     assert_eq!(found.iter().map(Vec::len).collect::<Vec<_>>(), [1, 1]);
     let none = Limit { rows: 1, bytes: 1 << 20 };
     assert_eq!(two.other.lookup_prefixes(keyed.bucket(), &all, &all, none, PATIENCE).await.unwrap(), None);
@@ -308,7 +311,8 @@ async fn messages_that_are_damaged_are_answered() {
         random = random.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
         (random >> 33) as usize
     };
-    let head = format!("{{\"head\":{},\"sections\":[4,4]}}", serde_json::to_string(&two.world().bucket(0)).unwrap());
+    let head =
+        format!("{{\"head\":{},\"sections\":[4,4]}}", serde_json::to_string(&two.world().bucket(0)).unwrap());
     let whole = [&(head.len() as u32).to_le_bytes()[..], head.as_bytes(), &[0; 200]].concat();
     for call in Call::ALL {
         assert!(!answer(call, Vec::new()).await.is_empty());

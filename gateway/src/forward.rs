@@ -1,0 +1,50 @@
+//! Whole requests that another gateway must answer, since it alone knows what they are about: the pages of its scans.
+
+use axum::body::Body;
+use axum::response::Response;
+use http::{HeaderMap, HeaderName, Uri, header};
+use wadi_model::ErrorKind;
+
+use crate::problem::Problem;
+
+/// Headers of a request that go with it.
+const ASKED: [HeaderName; 3] =
+    [header::ACCEPT, header::AUTHORIZATION, HeaderName::from_static("x-request-id")];
+
+/// The way to other gateways for whole requests.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Forward(reqwest::Client);
+
+impl Forward {
+    /// Asks the gateway at this address the same, and passes on what it says.
+    pub(crate) async fn get(
+        &self,
+        address: &str,
+        uri: &Uri,
+        headers: &HeaderMap,
+    ) -> Result<Response, Problem> {
+        let target = uri.path_and_query().map_or("/", |target| target.as_str());
+        let mut request = self.0.get(format!("{address}{target}"));
+        for name in &ASKED {
+            if let Some(value) = headers.get(name) {
+                request = request.header(name, value);
+            }
+        }
+        let unreachable = |e: reqwest::Error| {
+            let detail = format!(
+                "the gateway that has this scan does not answer: {e}; ask again, or begin the scan anew"
+            );
+            Problem::new(ErrorKind::Unavailable, "owner_unreachable", detail)
+        };
+        let answer = request.send().await.map_err(unreachable)?;
+        let (status, told) = (answer.status(), answer.headers().clone());
+        let mut response = Response::new(Body::from_stream(answer.bytes_stream()));
+        *response.status_mut() = status;
+        for (name, value) in &told {
+            if *name == header::CONTENT_TYPE || name.as_str().starts_with("wadi-") {
+                response.headers_mut().insert(name, value.clone());
+            }
+        }
+        Ok(response)
+    }
+}
