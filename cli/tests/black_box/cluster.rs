@@ -18,7 +18,7 @@ use crate::peers::Peer;
 /// A setup of gateways that share everything.
 fn setup(etcd: &Peer, data: &tempfile::TempDir) -> Setup {
     Setup::gateway(&format!(
-        "--object-store file://{} --meta etcd --etcd-endpoints {} --lease-ttl 5s --shards 6",
+        "--object-store file://{} --meta etcd --etcd-endpoints {} --lease-ttl 6s --shards 6",
         data.path().display(),
         etcd.url()
     ))
