@@ -9,6 +9,7 @@ use wadi_store::stored::StoredObject;
 
 use super::deletion::delete_all;
 use super::{Failure, Work};
+use crate::metrics::Debt;
 use crate::{Ground, Lease};
 
 /// The pause while there is more to do.
@@ -17,11 +18,13 @@ const SOON: Duration = Duration::from_millis(100);
 /// The work on one shard's log.
 pub(super) struct Packs {
     ground: Ground,
+    debt: Debt,
 }
 
 impl Packs {
     pub(super) fn new(ground: Ground) -> Packs {
-        Packs { ground }
+        let debt = ground.metrics.log_debt();
+        Packs { ground, debt }
     }
 
     /// Makes the packs of a round and hands them to the owner.
@@ -63,6 +66,12 @@ impl Work for Packs {
 
     async fn round(&mut self, lease: &Lease) -> Result<Duration, Failure> {
         let look = self.ground.settings.pack_interval;
+        match self.ground.owners.unpacked_bytes(lease.shard()).await {
+            Ok(bytes) => self.debt.set(bytes),
+            // Nobody has it for a moment; what was known is as good as anything.
+            Err(PackError::NotOwned) => return Ok(look),
+            Err(error) => return Err(error.into()),
+        }
         let round = match self.ground.owners.next_round(lease.shard()).await {
             Ok(Some(round)) => round,
             // Nobody has it for a moment.

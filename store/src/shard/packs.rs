@@ -37,6 +37,7 @@ pub use plan::{Inputs, Round};
 mod commit;
 mod deletion;
 mod plan;
+mod remains;
 mod state;
 mod trim;
 mod weigh;

@@ -14,6 +14,7 @@ use crate::keys::index;
 use crate::pack::Made;
 use crate::stored::{FINAL, PackName, StoredObject};
 
+mod remains;
 mod retention;
 
 /// Everything is due at once, and durable soon.
@@ -90,11 +91,14 @@ async fn packed_rows_are_read_as_before() {
     for bucket in 0..3 {
         before.push(world.read_all(&shard, bucket, 0).await);
     }
+    assert!(shard.unpacked_bytes() > 40);
     let made = world.pack(&shard).await.unwrap();
+    assert_eq!(shard.unpacked_bytes(), 0);
     assert_eq!(made.packs.len(), 1, "three small buckets share a pack");
     assert_eq!(world.pack(&shard).await, None, "the command alone is no reason for another round");
     // A new owner has no tail in memory, so it reads the pack.
     let next = world.open().await;
+    assert_eq!(next.unpacked_bytes(), 0);
     let gets = world.context.metrics.log_gets.get();
     for (bucket, rows) in before.iter().enumerate() {
         assert_eq!(&world.read_all(&next, bucket as u32, 0).await, rows);
@@ -102,6 +106,7 @@ async fn packed_rows_are_read_as_before() {
     }
     assert!(world.context.metrics.log_gets.get() - gets <= 3, "a bucket's rows are one chunk of one object");
     assert_eq!(next.append(world.part(0, 0..1)).await.unwrap().base_offset, Offset(70));
+    assert!(next.unpacked_bytes() > 0);
 }
 
 #[tokio::test]
