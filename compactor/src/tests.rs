@@ -106,7 +106,7 @@ impl Owners for Known {
             return Err(PackError::NotOwned);
         }
         told.asked += u64::from(shard == SHARD);
-        if told.flickers && told.asked % 2 == 0 {
+        if told.flickers && told.asked.is_multiple_of(2) {
             return Ok(dropped);
         }
         Ok(dropped.into_iter().filter(|one| told.left.contains(one)).collect())

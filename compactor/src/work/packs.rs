@@ -66,18 +66,17 @@ impl Work for Packs {
 
     async fn round(&mut self, lease: &Lease) -> Result<Duration, Failure> {
         let look = self.ground.settings.pack_interval;
-        match self.ground.owners.unpacked_bytes(lease.shard()).await {
-            Ok(bytes) => self.debt.set(bytes),
-            // Nobody has it for a moment; what was known is as good as anything.
+        let round = match self.ground.owners.next_round(lease.shard()).await {
+            Ok(round) => round,
+            // Nobody has it for a moment.
             Err(PackError::NotOwned) => return Ok(look),
             Err(error) => return Err(error.into()),
-        }
-        let round = match self.ground.owners.next_round(lease.shard()).await {
-            Ok(Some(round)) => round,
-            // Nobody has it for a moment.
-            Ok(None) | Err(PackError::NotOwned) => return Ok(look),
-            Err(error) => return Err(error.into()),
         };
+        // It is only shown, so that it is not known now holds up nothing.
+        if let Ok(bytes) = self.ground.owners.unpacked_bytes(lease.shard()).await {
+            self.debt.set(bytes);
+        }
+        let Some(round) = round else { return Ok(look) };
         let turns = self.ground.packing.clone();
         let work = async {
             let _turn = turns.acquire().await?;
