@@ -80,6 +80,8 @@ pub(crate) struct ServerConfig {
     pub(crate) compact_check_interval: Duration,
     #[serde(with = "humantime_serde")]
     pub(crate) drop_delay: Duration,
+    #[serde(with = "humantime_serde")]
+    pub(crate) forget_delay: Duration,
     /// How old the log of a shard gets before it is packed.
     #[serde(with = "humantime_serde")]
     pub(crate) pack_interval: Duration,
@@ -209,6 +211,11 @@ pub(crate) struct ServerFlags {
     #[arg(long, env = "WADI_DROP_DELAY", value_name = "TIME", value_parser = humantime::parse_duration)]
     #[serde(skip_serializing_if = "Option::is_none", with = "humantime_serde")]
     drop_delay: Option<Duration>,
+    /// How long after a drop compactors begin to ask whether anything is left of it, so that its last entries in the meta store can go
+    /// [default: 24h].
+    #[arg(long, env = "WADI_FORGET_DELAY", value_name = "TIME", value_parser = humantime::parse_duration, hide = true)]
+    #[serde(skip_serializing_if = "Option::is_none", with = "humantime_serde")]
+    forget_delay: Option<Duration>,
     /// How old rows get before compactors gather them in packs, which many readers read cheaply [default: 10m]. Much data is packed sooner.
     /// The gateways' setting.
     #[arg(long, env = "WADI_PACK_INTERVAL", value_name = "TIME", value_parser = humantime::parse_duration)]
@@ -293,6 +300,7 @@ impl ServerConfig {
             auto_partition_check_interval: Duration::from_secs(600),
             compact_check_interval: Duration::from_secs(60),
             drop_delay: Duration::from_secs(600),
+            forget_delay: Duration::from_secs(24 * 3600),
             pack_interval: Duration::from_secs(600),
             deletion_grace: Duration::from_secs(2 * 3600),
             log_format: if dev { LogFormat::Text } else { LogFormat::Json },

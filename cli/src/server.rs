@@ -113,12 +113,18 @@ async fn until_told() -> Result<(), Failure> {
     Ok(())
 }
 
+/// Between two questions whether something is left of drops: more than a PUT may take, and not so long that it matters.
+const LEAST_FORGET_INTERVAL: Duration = Duration::from_secs(6);
+const MOST_FORGET_INTERVAL: Duration = Duration::from_secs(3600);
+
 fn compactor_settings(config: &ServerConfig) -> Settings {
     Settings {
         lease_ttl: config.lease_ttl,
         interval: config.compact_check_interval,
         sweep_delay: config.drop_delay,
         sweep_interval: 6 * config.drop_delay,
+        forget_delay: config.forget_delay,
+        forget_interval: (config.forget_delay / 24).clamp(LEAST_FORGET_INTERVAL, MOST_FORGET_INTERVAL),
         grace: config.deletion_grace,
         retention_interval: config.compact_check_interval,
         ..Settings::default()

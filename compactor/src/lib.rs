@@ -26,6 +26,7 @@ pub use lease::Lease;
 pub use metrics::CompactorMetrics;
 pub use settings::Settings;
 
+mod forget;
 mod lease;
 mod metrics;
 pub mod owners;

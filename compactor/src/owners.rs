@@ -10,6 +10,7 @@ use http::header::AUTHORIZATION;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use wadi_meta::MetaStore;
+use wadi_meta::catalog::Dropped;
 use wadi_model::{LogSeq, ShardId};
 use wadi_store::host::{Owner, owner_key};
 use wadi_store::owners::Owners;
@@ -98,5 +99,13 @@ impl Owners for RemoteOwners {
 
     async fn known_packs(&self, shard: ShardId, packs: Vec<PackName>) -> Result<Vec<PackName>, PackError> {
         self.ask(shard, "known-packs", &packs).await
+    }
+
+    async fn unpacked_bytes(&self, shard: ShardId) -> Result<u64, PackError> {
+        self.ask(shard, "unpacked-bytes", &()).await
+    }
+
+    async fn remains(&self, shard: ShardId, dropped: Vec<Dropped>) -> Result<Vec<Dropped>, PackError> {
+        self.ask(shard, "remains", &dropped).await
     }
 }

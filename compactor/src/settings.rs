@@ -24,6 +24,11 @@ pub struct Settings {
     pub sweep_delay: Duration,
     /// Least time between two removals of dropped rows in one shard, since each rewrites all of its database.
     pub sweep_interval: Duration,
+    /// How long a drop is known before the catalog may forget it, once nothing is left of it. Far longer than any write is under way.
+    pub forget_delay: Duration,
+    /// Between two questions to all owners whether something is left of drops that old. Each reads what they know of all log objects and packs. Longer
+    /// than a PUT may take.
+    pub forget_interval: Duration,
     /// Shards that are compacted at once: it bounds memory, at up to some 100 MiB for each busy one.
     pub at_once: usize,
 }
@@ -40,6 +45,8 @@ impl Default for Settings {
             orphan_interval: Duration::from_secs(24 * 3600),
             sweep_delay: Duration::from_secs(600),
             sweep_interval: Duration::from_secs(3600),
+            forget_delay: Duration::from_secs(24 * 3600),
+            forget_interval: Duration::from_secs(3600),
             at_once: 8,
         }
     }

@@ -18,7 +18,7 @@ use wadi_model::ShardId;
 use wadi_store::host::COMPACTORS;
 use wadi_store::task::Crew;
 
-use crate::{Ground, Lease, PAUSE, work};
+use crate::{Ground, Lease, PAUSE, forget, work};
 
 /// What the names of the shards' duties begin with.
 const COMPACT: &str = "compact";
@@ -50,6 +50,7 @@ pub(crate) async fn live_in(
             false
         }
         () = share(ground, drops, session.as_ref(), &mut held) => false,
+        () = forget::serve(ground, drops, session.as_ref()) => false,
     };
     release(held, stopped).await;
     ground.metrics.shards.set(0);

@@ -2,8 +2,10 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use async_trait::async_trait;
 use object_store::memory::InMemory;
 use object_store::path::Path;
+use parking_lot::Mutex;
 use prometheus_client::registry::Registry;
 use slatedb::config::{FlushOptions, FlushType, WriteOptions};
 use slatedb::{Db, WriteBatch};
@@ -11,18 +13,24 @@ use tokio::time::{Instant, sleep};
 use wadi_meta::catalog::{Catalog, Dropped};
 use wadi_meta::memory::MemoryStore;
 use wadi_model::env::{Env, Source};
-use wadi_model::{Bucket, PartitionId, ShardId, TableId, TableSpec};
+use wadi_model::{Bucket, LogSeq, PartitionId, ShardId, TableId, TableSpec};
 use wadi_store::database::LEVEL0_DUE;
 use wadi_store::host::COMPACTORS;
 use wadi_store::keys;
 use wadi_store::log::database_path;
 use wadi_store::secret::ClusterSecret;
+use wadi_store::shard::{Deletable, PackError, Round};
+use wadi_store::stored::PackName;
 use wadi_store::task::Cpu;
 
 use super::*;
 
+mod debt;
+mod forget;
+
 const PATIENCE: Duration = Duration::from_secs(600);
 const SHARD: ShardId = ShardId(0);
+const FORGET_DELAY: Duration = Duration::from_secs(100);
 
 /// Wall time that stands still with the test's.
 struct Paused {
@@ -44,13 +52,72 @@ struct World {
     place: Place,
     meta: Arc<dyn MetaStore>,
     shards: u32,
+    /// If there are any.
+    owners: Option<Arc<Known>>,
+}
+
+/// Owners that say what they are told to say.
+#[derive(Debug, Default)]
+struct Known(Mutex<Told>);
+
+#[derive(Debug, Default)]
+struct Told {
+    unpacked: u64,
+    left: Vec<Dropped>,
+    /// Something is left every second time that it is asked.
+    flickers: bool,
+    silent: bool,
+    asked: u64,
+}
+
+#[async_trait]
+impl Owners for Known {
+    async fn next_round(&self, _: ShardId) -> Result<Option<Round>, PackError> {
+        Ok(None)
+    }
+
+    async fn commit_packs(&self, _: ShardId, _: Round, _: Vec<PackName>) -> Result<(), PackError> {
+        Ok(())
+    }
+
+    async fn trim(&self, _: ShardId) -> Result<usize, PackError> {
+        Ok(0)
+    }
+
+    async fn deletable(&self, _: ShardId, _: LogSeq) -> Result<Deletable, PackError> {
+        Ok(Deletable::default())
+    }
+
+    async fn note_deleted(&self, _: ShardId, _: Deletable) -> Result<(), PackError> {
+        Ok(())
+    }
+
+    async fn known_packs(&self, _: ShardId, packs: Vec<PackName>) -> Result<Vec<PackName>, PackError> {
+        Ok(packs)
+    }
+
+    async fn unpacked_bytes(&self, _: ShardId) -> Result<u64, PackError> {
+        Ok(self.0.lock().unpacked)
+    }
+
+    async fn remains(&self, shard: ShardId, dropped: Vec<Dropped>) -> Result<Vec<Dropped>, PackError> {
+        let mut told = self.0.lock();
+        if told.silent && shard.0 != 0 {
+            return Err(PackError::NotOwned);
+        }
+        told.asked += u64::from(shard == SHARD);
+        if told.flickers && told.asked.is_multiple_of(2) {
+            return Ok(dropped);
+        }
+        Ok(dropped.into_iter().filter(|one| told.left.contains(one)).collect())
+    }
 }
 
 impl World {
     fn new(shards: u32) -> World {
         let env = Env::new(Paused { began: Instant::now(), random: AtomicU64::new(7) });
         let place = Place { objects: Arc::new(InMemory::new()), root: Path::from("w"), env, local: false };
-        World { place, meta: Arc::new(MemoryStore::new()), shards }
+        World { place, meta: Arc::new(MemoryStore::new()), shards, owners: None }
     }
 
     async fn compactor(&self) -> (Compactor, CompactorMetrics) {
@@ -58,6 +125,8 @@ impl World {
             interval: Duration::from_secs(10),
             sweep_delay: Duration::from_secs(30),
             sweep_interval: Duration::from_secs(60),
+            forget_delay: FORGET_DELAY,
+            forget_interval: Duration::from_secs(20),
             ..Settings::default()
         };
         let metrics = CompactorMetrics::new(&mut Registry::default());
@@ -66,12 +135,19 @@ impl World {
         let maker = Maker { place, cpu: Cpu::inline(), tables };
         // No gateway runs, so nobody owns anything.
         let secret = ClusterSecret::of(meta.as_ref(), &self.place.env).await.unwrap();
-        let owners = Arc::new(owners::RemoteOwners::new(meta.clone(), secret));
+        let owners: Arc<dyn Owners> = match &self.owners {
+            Some(known) => known.clone(),
+            None => Arc::new(owners::RemoteOwners::new(meta.clone(), secret)),
+        };
         let ground = Ground::new(maker, self.shards, meta, owners, settings, metrics.clone());
         (Compactor::start(ground).await.unwrap(), metrics)
     }
 
     async fn database(&self) -> Db {
+        self.database_of(SHARD).await
+    }
+
+    async fn database_of(&self, shard: ShardId) -> Db {
         let settings = slatedb::Settings {
             wal_enabled: false,
             flush_interval: None,
@@ -79,7 +155,7 @@ impl World {
             garbage_collector_options: None,
             ..slatedb::Settings::default()
         };
-        let path = database_path(&self.place.root, SHARD);
+        let path = database_path(&self.place.root, shard);
         Db::builder(path, self.place.objects.clone()).with_settings(settings).build().await.unwrap()
     }
 

@@ -16,7 +16,7 @@ mod deletion;
 mod orphans;
 mod packs;
 mod retention;
-mod sweep;
+pub(crate) mod sweep;
 
 /// The pause after a round that failed.
 const RETRY: Duration = Duration::from_secs(30);

@@ -16,6 +16,7 @@ use futures::stream;
 use http::HeaderValue;
 use http::header::{AUTHORIZATION, CONTENT_LENGTH};
 use http::request::Parts;
+use wadi_meta::catalog::Dropped;
 use wadi_model::{ErrorKind, LogSeq, ShardId};
 use wadi_store::owners::Owners;
 use wadi_store::route::Call;
@@ -40,6 +41,8 @@ pub(crate) fn routes() -> Router<Gateway> {
         .route("/deletable", post(deletable))
         .route("/note-deleted", post(note_deleted))
         .route("/known-packs", post(known_packs))
+        .route("/unpacked-bytes", post(unpacked_bytes))
+        .route("/remains", post(remains))
         .layer(DefaultBodyLimit::max(MAX_BODY))
         .route("/{call}", post(of_gateway))
 }
@@ -143,4 +146,18 @@ async fn known_packs(
 ) -> Answer<Vec<PackName>> {
     let packs = said(body)?;
     answer(gateway.host().known_packs(ShardId(shard), packs).await)
+}
+
+async fn unpacked_bytes(_: Own, State(gateway): State<Gateway>, Path(shard): Path<u32>) -> Answer<u64> {
+    answer(gateway.host().unpacked_bytes(ShardId(shard)).await)
+}
+
+async fn remains(
+    _: Own,
+    State(gateway): State<Gateway>,
+    Path(shard): Path<u32>,
+    body: Body<Vec<Dropped>>,
+) -> Answer<Vec<Dropped>> {
+    let dropped = said(body)?;
+    answer(gateway.host().remains(ShardId(shard), dropped).await)
 }

@@ -32,10 +32,12 @@ use partitions::{AllPartitions, PARTITIONS};
 
 pub use drops::{Dropped, Drops};
 pub use error::CatalogError;
+pub use forget::forget;
 pub use partitions::{Asked, Partitions};
 
 mod drops;
 mod error;
+mod forget;
 mod kept;
 mod partitions;
 #[cfg(test)]

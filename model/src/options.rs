@@ -21,6 +21,8 @@ mod tests;
 
 /// How long log rows are kept.
 pub const LOG_TTL: &str = "table.log.ttl";
+/// How many bytes of a bucket's log are kept.
+pub const LOG_RETENTION_BYTES: &str = "table.log.retention-bytes";
 /// `zstd`, `lz4_frame` or `none`.
 pub const COMPRESSION: &str = "table.log.arrow.compression.type";
 /// 1 to 22.
@@ -76,6 +78,7 @@ enum Form {
     Bool,
     Integer(i64, i64),
     Duration,
+    Size,
     OneOf(&'static [&'static str]),
     Text,
 }
@@ -112,6 +115,7 @@ const KNOWN: &[Known] = &[
     alterable(AUTO_PARTITION_LATE_ROWS, Form::OneOf(&["reject", "accept"])),
     alterable(DYNAMIC_PARTITION, Form::Bool),
     alterable(LOG_TTL, Form::Duration),
+    alterable(LOG_RETENTION_BYTES, Form::Size),
     alterable("table.log.tiered.local-segments", Form::Integer(1, 1_000_000)),
     alterable("table.log.local-ttl", Form::Duration),
     alterable(LAKE_ENABLED, Form::Bool),
@@ -228,6 +232,11 @@ impl TableOptions {
         (!ttl.is_zero()).then_some(ttl)
     }
 
+    /// How many stored bytes of each bucket's log are kept at least, before the oldest chunks go; `None` is no limit, the default.
+    pub fn log_retention_bytes(&self) -> Option<u64> {
+        self.get(LOG_RETENTION_BYTES).and_then(parse_size).filter(|bytes| *bytes > 0)
+    }
+
     /// How stored rows are compressed. Default zstd, level 1.
     pub fn compression(&self) -> LogCompression {
         match self.get(COMPRESSION) {
@@ -299,6 +308,8 @@ fn check(name: &str, value: &str) -> Result<String, InvalidOption> {
         },
         Form::Duration if parse_duration(&lower).is_some() => return Ok(lower),
         Form::Duration => "write a duration such as 500ms, 30s, 15min, 12h or 7d".to_owned(),
+        Form::Size if parse_size(&lower).is_some() => return Ok(lower),
+        Form::Size => "write a number of bytes such as 1073741824, 512mb, 10gb or 1tb".to_owned(),
         Form::OneOf(values) if values.contains(&lower.as_str()) => return Ok(lower),
         Form::OneOf(values) => format!("write {}", values.join(" or ")),
     };
@@ -320,4 +331,21 @@ pub fn parse_duration(text: &str) -> Option<Duration> {
         _ => return None,
     };
     number.checked_mul(millis).map(Duration::from_millis)
+}
+
+/// Reads a number of bytes as Fluss and Flink spell it: a number and a unit, of 1024 of the one before; bytes without one.
+pub fn parse_size(text: &str) -> Option<u64> {
+    let text = text.trim();
+    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let number: u64 = number.parse().ok()?;
+    let unit = match unit.trim() {
+        "" | "b" | "byte" | "bytes" => 1,
+        "k" | "kb" | "kib" | "kibibytes" => 1 << 10,
+        "m" | "mb" | "mib" | "mebibytes" => 1 << 20,
+        "g" | "gb" | "gib" | "gibibytes" => 1 << 30,
+        "t" | "tb" | "tib" | "tebibytes" => 1 << 40,
+        _ => return None,
+    };
+    number.checked_mul(unit)
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use parking_lot::Mutex;
+use wadi_meta::catalog::Dropped;
 use wadi_model::{LogSeq, ShardId};
 use wadi_store::host::Host;
 use wadi_store::owners::Owners;
@@ -116,5 +117,13 @@ impl Owners for SimOwners {
 
     async fn known_packs(&self, shard: ShardId, packs: Vec<PackName>) -> Result<Vec<PackName>, PackError> {
         self.ask(shard, async |host: Host| host.known_packs(shard, packs).await).await
+    }
+
+    async fn unpacked_bytes(&self, shard: ShardId) -> Result<u64, PackError> {
+        self.ask(shard, async |host: Host| host.unpacked_bytes(shard).await).await
+    }
+
+    async fn remains(&self, shard: ShardId, dropped: Vec<Dropped>) -> Result<Vec<Dropped>, PackError> {
+        self.ask(shard, async |host: Host| host.remains(shard, dropped).await).await
     }
 }

@@ -28,6 +28,11 @@ const TRIES: usize = 10;
 /// Between two tries of something that failed.
 const PAUSE: Duration = Duration::from_millis(100);
 
+/// The key of a table's counter.
+pub fn counter_key(table: TableId) -> String {
+    format!("ids/auto/{}", table.0)
+}
+
 /// Hands out ids.
 #[async_trait]
 pub trait IdSource: std::fmt::Debug + Send + Sync {
@@ -62,7 +67,7 @@ impl MetaIds {
 #[async_trait]
 impl IdSource for MetaIds {
     async fn take(&self, table: TableId, count: u64) -> Result<Range<u64>, String> {
-        let key = format!("ids/auto/{}", table.0);
+        let key = counter_key(table);
         let taken_by = format!("{:032x}", self.env.unique());
         let mut why = "others took them at the same time, again and again".to_owned();
         for _ in 0..TRIES {

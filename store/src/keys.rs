@@ -95,15 +95,23 @@ pub fn removable_of(key: &[u8]) -> Option<Bucket> {
 
 /// What the keys of rows and producers of a table begin with, or of one of its partitions: one prefix for each kind.
 pub fn removable(table: TableId, partition: Option<PartitionId>) -> impl Iterator<Item = Bytes> {
-    COUNTED_BY_NOBODY.into_iter().map(move |kind| {
-        let mut prefix = BytesMut::with_capacity(17);
-        prefix.put_u8(kind);
-        prefix.put_u64(table.0);
-        if let Some(partition) = partition {
-            prefix.put_u64(partition.0);
-        }
-        prefix.freeze()
-    })
+    COUNTED_BY_NOBODY.into_iter().map(move |kind| table_prefix(kind, table, partition))
+}
+
+/// What the keys of all that is stored of a table begin with, or of one of its partitions: one prefix for each kind.
+pub fn all_of_table(table: TableId, partition: Option<PartitionId>) -> impl Iterator<Item = Bytes> {
+    let kinds = COUNTED_BY_NOBODY.into_iter().chain([kind::INDEX, kind::WATERMARK, kind::IDS]);
+    kinds.map(move |kind| table_prefix(kind, table, partition))
+}
+
+fn table_prefix(kind: u8, table: TableId, partition: Option<PartitionId>) -> Bytes {
+    let mut prefix = BytesMut::with_capacity(17);
+    prefix.put_u8(kind);
+    prefix.put_u64(table.0);
+    if let Some(partition) = partition {
+        prefix.put_u64(partition.0);
+    }
+    prefix.freeze()
 }
 
 /// All keys of a kind.

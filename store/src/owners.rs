@@ -4,6 +4,7 @@
 //! may be asked again.
 
 use async_trait::async_trait;
+use wadi_meta::catalog::Dropped;
 use wadi_model::{LogSeq, ShardId};
 
 use crate::host::Host;
@@ -31,6 +32,12 @@ pub trait Owners: std::fmt::Debug + Send + Sync {
 
     /// Which of these packs are known; see [`Shard::known_packs`].
     async fn known_packs(&self, shard: ShardId, packs: Vec<PackName>) -> Result<Vec<PackName>, PackError>;
+
+    /// Bytes of the shard's log that no pack holds yet; see [`Shard::unpacked_bytes`].
+    async fn unpacked_bytes(&self, shard: ShardId) -> Result<u64, PackError>;
+
+    /// Of which of these something is left; see [`Shard::remains`].
+    async fn remains(&self, shard: ShardId, dropped: Vec<Dropped>) -> Result<Vec<Dropped>, PackError>;
 }
 
 #[async_trait]
@@ -62,6 +69,14 @@ impl Owners for Host {
 
     async fn known_packs(&self, shard: ShardId, packs: Vec<PackName>) -> Result<Vec<PackName>, PackError> {
         Ok(open(self, shard)?.known_packs(&packs))
+    }
+
+    async fn unpacked_bytes(&self, shard: ShardId) -> Result<u64, PackError> {
+        Ok(open(self, shard)?.unpacked_bytes())
+    }
+
+    async fn remains(&self, shard: ShardId, dropped: Vec<Dropped>) -> Result<Vec<Dropped>, PackError> {
+        open(self, shard)?.remains(&dropped).await
     }
 }
 

@@ -117,7 +117,7 @@ impl Maker {
         Ok(packing.made)
     }
 
-    /// Merges the chunks of a bucket. Those of a table that is gone are left out.
+    /// Merges the chunks of a bucket. Those of a table or partition that is dropped are left out.
     async fn merge(
         &self,
         bucket: &Bucket,
@@ -126,6 +126,9 @@ impl Maker {
         sources.sort_by_key(|source| source.chunk.base_offset);
         let newest = sources.iter().map(|source| source.chunk.schema()).max().unwrap_or(SchemaId(1));
         let failed = |why: String| MakeError::Table { table: bucket.table, why };
+        if self.tables.kept(bucket).await.map_err(failed)?.is_none() {
+            return Ok(Vec::new());
+        }
         let Some(table) = self.tables.table(bucket.table, newest).await.map_err(failed)? else {
             return Ok(Vec::new());
         };

@@ -24,7 +24,7 @@ use wadi_model::{Bucket, LogSeq, Offset, Token};
 use crate::claim::Claim;
 use crate::context::{Context, Share};
 use actor::Command;
-use packs::{Looked, PackState};
+use packs::{Looked, PackState, Weight};
 use rows::{Keep, Rows};
 use view::View;
 
@@ -102,6 +102,8 @@ struct Shared {
     rewriting: Arc<Mutex<()>>,
     /// What trimming has found in each bucket when it looked last.
     looked: SyncMutex<BTreeMap<Bucket, Looked>>,
+    /// How large it has found the logs of buckets whose size is limited.
+    weights: SyncMutex<BTreeMap<Bucket, Weight>>,
     /// Log objects up to here are deleted, and reported to be.
     deleted: SyncMutex<LogSeq>,
     /// How far the database is.

@@ -145,6 +145,9 @@ impl ServerConfig {
         if self.drop_delay > Duration::from_secs(7 * 24 * 3600) {
             return outside("drop_delay", time(self.drop_delay), "0s", "7days");
         }
+        if self.forget_delay > Duration::from_secs(30 * 24 * 3600) {
+            return outside("forget_delay", time(self.forget_delay), "0s", "30days");
+        }
         if self.cache_dir.is_some() && self.cache_disk_bytes < LEAST_DISK {
             let size = self.cache_disk_bytes.to_string();
             return outside("cache_disk_bytes", size, "256MiB", "what is free on the disk");

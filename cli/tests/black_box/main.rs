@@ -18,6 +18,7 @@ mod compactor;
 mod debezium;
 mod evolve;
 mod examples;
+mod forget;
 mod formats;
 mod harness;
 mod idle;

@@ -13,6 +13,7 @@ use wadi_store::database::{Compaction, LEVEL0_DUE, Look};
 
 use super::sweep::{Due, Sweep};
 use super::{Failure, Work};
+use crate::metrics::Debt;
 use crate::{Ground, Lease};
 
 /// Least time between two looks at a shard that changes.
@@ -43,6 +44,7 @@ pub(super) struct Database {
     /// Jobs that a compactor before us has left open are taken up once.
     first: bool,
     pause: Duration,
+    debt: Debt,
 }
 
 impl Database {
@@ -50,7 +52,8 @@ impl Database {
         let now = Instant::now();
         let sweep = Sweep::new(ground.clone(), drops.clone());
         let pause = SOON.min(ground.settings.interval);
-        Database { ground, drops, sweep, known: None, changed: now, collected: now, first: true, pause }
+        let debt = ground.metrics.level0_debt();
+        Database { ground, drops, sweep, known: None, changed: now, collected: now, first: true, pause, debt }
     }
 
     /// What the newest manifest says; `None` if the shard was never opened.
@@ -67,6 +70,7 @@ impl Database {
             self.changed = Instant::now();
         }
         self.known = look.map(|look| (look, Instant::now()));
+        self.debt.set(look.map_or(0, |look| look.level0_bytes));
         Ok(look)
     }
 

@@ -9,6 +9,7 @@ use wadi_store::stored::StoredObject;
 
 use super::deletion::delete_all;
 use super::{Failure, Work};
+use crate::metrics::Debt;
 use crate::{Ground, Lease};
 
 /// The pause while there is more to do.
@@ -17,11 +18,13 @@ const SOON: Duration = Duration::from_millis(100);
 /// The work on one shard's log.
 pub(super) struct Packs {
     ground: Ground,
+    debt: Debt,
 }
 
 impl Packs {
     pub(super) fn new(ground: Ground) -> Packs {
-        Packs { ground }
+        let debt = ground.metrics.log_debt();
+        Packs { ground, debt }
     }
 
     /// Makes the packs of a round and hands them to the owner.
@@ -64,11 +67,16 @@ impl Work for Packs {
     async fn round(&mut self, lease: &Lease) -> Result<Duration, Failure> {
         let look = self.ground.settings.pack_interval;
         let round = match self.ground.owners.next_round(lease.shard()).await {
-            Ok(Some(round)) => round,
+            Ok(round) => round,
             // Nobody has it for a moment.
-            Ok(None) | Err(PackError::NotOwned) => return Ok(look),
+            Err(PackError::NotOwned) => return Ok(look),
             Err(error) => return Err(error.into()),
         };
+        // It is only shown, so that it is not known now holds up nothing.
+        if let Ok(bytes) = self.ground.owners.unpacked_bytes(lease.shard()).await {
+            self.debt.set(bytes);
+        }
+        let Some(round) = round else { return Ok(look) };
         let turns = self.ground.packing.clone();
         let work = async {
             let _turn = turns.acquire().await?;

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::RwLock;
+use serde::{Deserialize, Serialize};
 use wadi_model::{PartitionId, TableId};
 
 use super::{DROPPED, partitions};
@@ -20,7 +21,7 @@ const PREFIX: &str = "catalog/dropped";
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// Something that was dropped: a whole table, or one partition of a table.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Dropped {
     /// The table.
     pub table: TableId,

@@ -24,7 +24,7 @@ mod tests;
 
 pub(super) const PARTITIONS: &str = "catalog/partitions/";
 pub(super) const DROPPED: &str = "catalog/dropped-partitions/";
-const COUNTS: &str = "partitions/";
+pub(super) const COUNTS: &str = "partitions/";
 
 /// Partitions that are made in one transaction.
 const AT_ONCE: usize = 100;

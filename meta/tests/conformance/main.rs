@@ -5,6 +5,7 @@
 
 #![allow(clippy::unwrap_used)] // The lint's exception for tests does not reach their helpers.
 
+mod drops;
 mod embedded;
 mod etcd;
 mod etcd_server;
@@ -34,6 +35,7 @@ macro_rules! every_store {
     ($($kind:ident),+) => {
         $(
             conformance!($kind:
+                drops::a_forgotten_table_leaves_no_key_and_others_stay,
                 txns::compares_decide,
                 txns::a_transaction_is_all_or_nothing,
                 txns::a_contended_counter_ends_exact,

@@ -39,12 +39,37 @@ fn bad_values_say_what_would_be_right() {
 }
 
 #[test]
+fn sizes_are_read_with_their_units() {
+    let bytes = |text| options(&[(LOG_RETENTION_BYTES, text)]).map(|o| o.log_retention_bytes());
+    for (text, read) in [
+        ("1048576", 1 << 20),
+        ("7 b", 7),
+        ("3KB", 3 << 10),
+        ("512mb", 512 << 20),
+        ("2g", 2 << 30),
+        ("1tb", 1 << 40),
+    ] {
+        assert_eq!(bytes(text), Ok(Some(read)), "{text}");
+    }
+    assert_eq!(bytes("0"), Ok(None), "no limit");
+    assert_eq!(options(&[]).unwrap().log_retention_bytes(), None);
+    for wrong in
+        ["", "mb", "-1", "1.5gb", "10 bags", "18446744073709551616", "16777216tb", "99999999999999999999gb"]
+    {
+        let error = bytes(wrong).unwrap_err().to_string();
+        assert!(error.contains("10gb"), "{error}");
+    }
+    assert_eq!(bytes("16777215tb"), Ok(Some(16_777_215 << 40)));
+}
+
+#[test]
 fn only_some_options_can_be_altered() {
     let o = options(&[(COMPRESSION, "none")]).unwrap();
     let change =
         |name: &str, value: Option<&str>| o.altered([(name.to_owned(), value.map(str::to_owned))].into());
     assert!(matches!(change(COMPRESSION, Some("zstd")), Err(InvalidOption::NotAlterable { .. })));
     assert_eq!(change(LOG_TTL, Some("1d")).unwrap().get(LOG_TTL), Some("1d"));
+    assert_eq!(change(LOG_RETENTION_BYTES, Some("1GB")).unwrap().log_retention_bytes(), Some(1 << 30));
     assert_eq!(change("note", Some("x")).unwrap().get("note"), Some("x"));
 }
 
@@ -63,6 +88,7 @@ fn the_documentation_lists_every_option_as_it_is() {
         Form::Bool => "true`, `false".to_owned(),
         Form::Integer(min, max) => format!("{min}` to `{max}"),
         Form::Duration => "a duration".to_owned(),
+        Form::Size => "a size".to_owned(),
         Form::OneOf(values) => values.join("`, `"),
         Form::Text => "text".to_owned(),
     };

@@ -245,6 +245,8 @@ fn golden_commands_never_change() {
             pack_high: 1,
             pack_low: 2,
             seq: 0,
+            // Not noted, as in commands of the first versions.
+            bytes: 0,
         }],
     };
     let bucket = BucketRewrite {
@@ -271,4 +273,10 @@ fn golden_commands_never_change() {
     let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
     assert_eq!(hex, golden);
     assert_eq!(Command::read(&bytes).unwrap(), command);
+
+    // With the bytes of chunks.
+    let sized = IndexedChunk { seq: 3, rows: 5, bytes: 300, ..IndexedChunk::default() };
+    let hex: String =
+        prost::Message::encode_to_vec(&sized).iter().map(|byte| format!("{byte:02x}")).collect();
+    assert_eq!(hex, "0803200540ac02");
 }

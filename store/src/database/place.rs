@@ -38,6 +38,8 @@ pub struct Look {
     pub manifest: u64,
     /// Files of level 0: flushed memtables that wait to be merged.
     pub level0: usize,
+    /// About how many bytes they have.
+    pub level0_bytes: u64,
     /// Sorted runs.
     pub runs: usize,
 }
@@ -45,7 +47,12 @@ pub struct Look {
 impl Look {
     /// What a manifest says.
     pub fn of(manifest: &VersionedManifest) -> Look {
-        Look { manifest: manifest.id(), level0: manifest.l0().len(), runs: manifest.compacted().len() }
+        Look {
+            manifest: manifest.id(),
+            level0: manifest.l0().len(),
+            level0_bytes: manifest.l0().iter().map(|view| view.estimate_size()).sum(),
+            runs: manifest.compacted().len(),
+        }
     }
 }
 

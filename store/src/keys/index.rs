@@ -40,6 +40,9 @@ pub struct IndexedChunk {
     /// The lower half.
     #[prost(fixed64, tag = "7")]
     pub pack_low: u64,
+    /// Its stored bytes; 0 if they were not noted.
+    #[prost(uint32, tag = "8")]
+    pub bytes: u32,
 }
 
 impl IndexedChunk {
@@ -57,6 +60,7 @@ impl IndexedChunk {
             time: chunk.runs.last().map_or(0, |run| run.time),
             pack_high: (pack >> 64) as u64,
             pack_low: pack as u64,
+            bytes: chunk.len,
         }
     }
 

@@ -3,7 +3,7 @@
 use bytes::{BufMut, Bytes, BytesMut};
 use wadi_model::LogSeq;
 
-use super::{DamagedEntry, damaged, kind};
+use super::{DamagedEntry, all_of, damaged, kind};
 use crate::container::Footer;
 
 /// The key of a log object.
@@ -12,6 +12,11 @@ pub fn key(seq: LogSeq) -> Bytes {
     key.put_u8(kind::OBJECT);
     key.put_u64(seq.0);
     key.freeze()
+}
+
+/// The prefix of all such keys.
+pub fn prefix() -> Bytes {
+    all_of(kind::OBJECT)
 }
 
 /// Reads the log position.

@@ -75,6 +75,11 @@ pub fn contents_key(id: PackId) -> Bytes {
     key(kind::PACK_CONTENTS, id)
 }
 
+/// The prefix of all such keys.
+pub fn contents_prefix() -> Bytes {
+    all_of(kind::PACK_CONTENTS)
+}
+
 /// Reads what is known of a pack.
 pub fn decode_entry(key: &[u8], value: &[u8]) -> Result<(PackId, PackEntry), DamagedEntry> {
     let id = key.get(1..).and_then(|id| id.try_into().ok());

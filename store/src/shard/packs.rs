@@ -13,7 +13,7 @@
 //! | L1, L4: no row is lost or moved by packing | `commit` compares offsets, kinds and schema versions with the index, row range by row range |
 //! | F1: packs of a stalled compactor do no harm | a pack's name carries the token of the owner that planned it; another owner refuses it |
 //! | F2: nobody misses what is deleted | `deletion` lists only what the durable database does not name, below what a takeover reads |
-//! | R1: retention is never early | `trim` drops whole chunks whose newest row is too old |
+//! | R1: retention is never early | `trim` drops whole chunks whose newest row is too old, or without which the rest is large enough ([`weigh`]) |
 
 use tokio::sync::oneshot;
 use wadi_model::{ErrorKind, Fault, LogSeq};
@@ -29,6 +29,7 @@ use crate::log::ReadError;
 
 pub(super) use state::{Entries, PackState};
 pub(super) use trim::Looked;
+pub(super) use weigh::Weight;
 
 pub use deletion::Deletable;
 pub use plan::{Inputs, Round};
@@ -36,8 +37,10 @@ pub use plan::{Inputs, Round};
 mod commit;
 mod deletion;
 mod plan;
+mod remains;
 mod state;
 mod trim;
+mod weigh;
 
 /// Why a change was not made.
 #[derive(Clone, Debug, thiserror::Error)]

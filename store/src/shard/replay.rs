@@ -104,6 +104,7 @@ pub(super) async fn replay(
         packs: RwLock::new(packs),
         rewriting: Arc::default(),
         looked: Default::default(),
+        weights: Default::default(),
         deleted: Default::default(),
         progress: watch::Sender::new(Progress { applied, flushed }),
         confirmed: watch::Sender::new(scan.fence),

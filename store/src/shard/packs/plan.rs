@@ -69,6 +69,11 @@ impl Shard {
         }))
     }
 
+    /// Bytes of the shard's log that no pack holds yet.
+    pub fn unpacked_bytes(&self) -> u64 {
+        self.shared.packs.read().packing.bytes
+    }
+
     /// Log objects behind the packed ones that are durable in the database, as many as make a round, and the last position of them.
     async fn log_inputs(
         &self,

@@ -1,7 +1,8 @@
-//! Retention: rows that are older than their table keeps them leave the log, whole chunks at a time, and dropped buckets leave as a whole.
+//! Retention: rows that are older than their table keeps them, or more than it keeps, leave the log, whole chunks at a time, and dropped
+//! buckets leave as a whole.
 //!
-//! A chunk goes when its newest row is too old, so nothing goes early (R1). What a lake-enabled table has not tiered stays. The state
-//! of primary-key tables is not touched: the log that goes is its changelog.
+//! A chunk goes when its newest row is too old, or when what is behind it is as large as the bucket may be, so nothing goes early (R1).
+//! What a lake-enabled table has not tiered stays. The state of primary-key tables is not touched: the log that goes is its changelog.
 
 use std::collections::BTreeMap;
 
@@ -9,6 +10,7 @@ use wadi_model::{Bucket, Offset, Table, options};
 
 use super::PackError;
 use super::state::last_of;
+use super::weigh::kept_bytes;
 use crate::container::{BucketRewrite, Command, Released, Rewrite};
 use crate::keys::index::{self, IndexEntry, IndexedChunk};
 use crate::shard::Shard;
@@ -18,6 +20,17 @@ use crate::task;
 
 /// Most index entries that one command removes.
 const ENTRIES: usize = 10_000;
+
+/// What a table keeps of each bucket's log.
+#[derive(Clone, Copy)]
+struct Keep {
+    /// Rows that were flushed at this time or later.
+    from: i64,
+    /// The newest rows of so many stored bytes, if that is limited.
+    bytes: Option<u64>,
+    /// Nothing, since it was dropped.
+    gone: bool,
+}
 
 /// What trimming needs to remember of a bucket so that it need not look again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,11 +60,9 @@ impl Shard {
         let tables = self.shared.context.tables.source();
         for (bucket, bounds) in self.shared.view.buckets() {
             let table = tables.kept(&bucket).await.map_err(PackError::Unavailable)?;
-            let gone = table.is_none();
-            // Of a dropped one everything goes.
-            let before = table.map_or(Some(i64::MAX), |table| self.keeps_from(&table));
-            let Some(before) = before else { continue };
-            self.bucket(&mut trim, bucket, bounds, before, gone).await?;
+            let gone = Keep { from: i64::MAX, bytes: None, gone: true };
+            let Some(keep) = table.map_or(Some(gone), |table| self.keeps(&table)) else { continue };
+            self.bucket(&mut trim, bucket, bounds, keep).await?;
             if trim.entries >= ENTRIES {
                 done += self.send(std::mem::take(&mut trim)).await?;
             }
@@ -59,35 +70,45 @@ impl Shard {
         Ok(done + self.send(trim).await?)
     }
 
-    /// Rows that were flushed before this time are not kept; `None` if all are.
-    fn keeps_from(&self, table: &Table) -> Option<i64> {
+    /// What the table keeps; `None` if that is all.
+    fn keeps(&self, table: &Table) -> Option<Keep> {
         // What the lake does not have yet must stay.
         if table.options.is_set(options::LAKE_ENABLED) {
             return None;
         }
-        let ttl = i64::try_from(table.options.log_ttl()?.as_millis()).unwrap_or(i64::MAX);
-        Some(self.shared.context.env.now_millis().saturating_sub(ttl))
+        let (ttl, bytes) = (table.options.log_ttl(), table.options.log_retention_bytes());
+        let from = ttl.map_or(i64::MIN, |ttl| {
+            let ttl = i64::try_from(ttl.as_millis()).unwrap_or(i64::MAX);
+            self.shared.context.env.now_millis().saturating_sub(ttl)
+        });
+        (ttl.is_some() || bytes.is_some()).then_some(Keep { from, bytes, gone: false })
     }
 
-    /// Adds to `trim` what is to go of a bucket: rows flushed before this time.
+    /// Adds to `trim` what is to go of a bucket.
     async fn bucket(
         &self,
         trim: &mut Trim,
         bucket: Bucket,
         bounds: Bounds,
-        before: i64,
-        gone: bool,
+        keep: Keep,
     ) -> Result<(), PackError> {
         let shared = &self.shared;
         let looked = shared.looked.lock().get(&bucket).copied();
         let nothing = match looked {
-            Some(Looked::Oldest { start, time }) => start == bounds.log_start && time >= before,
+            Some(Looked::Oldest { start, time }) => start == bounds.log_start && time >= keep.from,
             Some(Looked::Empty { high_watermark }) => high_watermark == bounds.high_watermark,
             None => false,
         };
-        if !gone && (nothing || bounds.log_start >= bounds.high_watermark) {
+        let nothing = nothing || bounds.log_start >= bounds.high_watermark;
+        // What is too much, and how large all is.
+        let heavy = match keep.bytes {
+            Some(limit) => self.heavier_than(&bucket, bounds, limit).await?,
+            None => None,
+        };
+        if !keep.gone && nothing && heavy.is_none() {
             return Ok(());
         }
+        let excess = heavy.zip(keep.bytes).map(|(weight, limit)| weight.bytes.saturating_sub(limit));
         let flushed = shared.progress.borrow().flushed;
         let is_durable = |chunk: &IndexedChunk| match chunk.object() {
             ObjectId::Log(seq) => seq <= flushed,
@@ -95,16 +116,22 @@ impl Shard {
         };
         let mut change = BucketRewrite::of(&bucket);
         let mut start = bounds.log_start;
-        let mut oldest = None;
+        let (mut oldest, mut removed) = (None, 0);
         let mut entries = shared.db.scan(index::from(&bucket, bounds.log_start)).await?;
         'entries: while let Some(entry) = entries.next().await? {
             let (_, _, entry) = index::decode(&entry.key, &entry.value)?;
             for chunk in &entry.chunks {
-                if chunk.time >= before || !is_durable(chunk) {
+                if chunk.end() <= bounds.log_start {
+                    continue;
+                }
+                let bytes = kept_bytes(chunk, bounds.log_start);
+                let too_much = excess.is_some_and(|excess| removed + bytes <= excess);
+                if chunk.time >= keep.from && !too_much || !is_durable(chunk) {
                     oldest = is_durable(chunk).then_some(chunk.time);
                     break 'entries;
                 }
                 start = start.max(chunk.end());
+                removed += bytes;
             }
             trim.remove(&mut change, &entry);
             if change.removed.len() >= ENTRIES {
@@ -116,9 +143,10 @@ impl Shard {
             Some(time) => Looked::Oldest { start, time },
             None => Looked::Empty { high_watermark: bounds.high_watermark },
         };
-        if gone && all {
+        if keep.gone && all {
             change.gone = true;
             shared.looked.lock().remove(&bucket);
+            shared.weights.lock().remove(&bucket);
         } else {
             // Only if there is nothing more to do for now.
             let more = change.removed.len() >= ENTRIES;

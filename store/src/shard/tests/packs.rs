@@ -10,8 +10,12 @@ use wadi_model::{PartitionId, Table, TableId};
 
 use super::super::packs::{Deletable, Inputs, PackError, Round};
 use super::*;
+use crate::keys::index;
 use crate::pack::Made;
 use crate::stored::{FINAL, PackName, StoredObject};
+
+mod remains;
+mod retention;
 
 /// Everything is due at once, and durable soon.
 fn world() -> World {
@@ -58,8 +62,13 @@ impl World {
     }
 
     fn set_ttl(&self, ttl: &str) {
+        self.set_options(&[(LOG_TTL, ttl)]);
+    }
+
+    fn set_options(&self, options: &[(&str, &str)]) {
         let mut table = Table::clone(&self.table);
-        table.options = TableOptions::new([(LOG_TTL.to_owned(), ttl.to_owned())].into()).unwrap();
+        let options = options.iter().map(|(name, value)| (name.to_string(), value.to_string()));
+        table.options = TableOptions::new(options.collect()).unwrap();
         *self.tables.lock() = vec![Arc::new(table)];
     }
 }
@@ -82,11 +91,14 @@ async fn packed_rows_are_read_as_before() {
     for bucket in 0..3 {
         before.push(world.read_all(&shard, bucket, 0).await);
     }
+    assert!(shard.unpacked_bytes() > 40);
     let made = world.pack(&shard).await.unwrap();
+    assert_eq!(shard.unpacked_bytes(), 0);
     assert_eq!(made.packs.len(), 1, "three small buckets share a pack");
     assert_eq!(world.pack(&shard).await, None, "the command alone is no reason for another round");
     // A new owner has no tail in memory, so it reads the pack.
     let next = world.open().await;
+    assert_eq!(next.unpacked_bytes(), 0);
     let gets = world.context.metrics.log_gets.get();
     for (bucket, rows) in before.iter().enumerate() {
         assert_eq!(&world.read_all(&next, bucket as u32, 0).await, rows);
@@ -94,6 +106,7 @@ async fn packed_rows_are_read_as_before() {
     }
     assert!(world.context.metrics.log_gets.get() - gets <= 3, "a bucket's rows are one chunk of one object");
     assert_eq!(next.append(world.part(0, 0..1)).await.unwrap().base_offset, Offset(70));
+    assert!(next.unpacked_bytes() > 0);
 }
 
 #[tokio::test]
@@ -315,6 +328,7 @@ enum Step {
     Append { bucket: u32, rows: i64 },
     Pack,
     Trim { ttl: i64 },
+    TrimTo { bytes: u64 },
     Delete,
     Crash,
     Release,
@@ -325,6 +339,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         8 => (0..3u32, 1..40i64).prop_map(|(bucket, rows)| Step::Append { bucket, rows }),
         4 => Just(Step::Pack),
         1 => (1..60i64).prop_map(|ttl| Step::Trim { ttl }),
+        1 => (0..6_000u64).prop_map(|bytes| Step::TrimTo { bytes }),
         1 => Just(Step::Delete),
         1 => Just(Step::Crash),
         1 => Just(Step::Release),
@@ -360,6 +375,12 @@ proptest! {
                         settle(&shard).await;
                         shard.trim().await.unwrap();
                     }
+                    Step::TrimTo { bytes } => {
+                        settle(&shard).await;
+                        for (bucket, limit) in [(0, bytes), (1, bytes / 2), (2, bytes / 3)] {
+                            retention::trim_to(&world, &shard, bucket, limit).await;
+                        }
+                    }
                     Step::Delete => drop(world.delete(&shard).await),
                     Step::Crash => shard = world.open().await,
                     Step::Release => {
@@ -371,7 +392,8 @@ proptest! {
                     let bounds = shard.bounds(&world.bucket(*bucket));
                     let start = bounds.log_start.0 as usize;
                     assert_eq!(bounds.high_watermark.0 as usize, times.len());
-                    // The shortest life that a table ever had is one millisecond, so only rows of this moment are sure to be kept.
+                    // The shortest life that a table ever had is one millisecond, so only rows of this moment are sure to be kept;
+                    // trimming to a size looks for itself.
                     assert!(times[start.min(times.len())..].len() >= times.iter().filter(|t| **t == now).count());
                     let rows = world.read_all(&shard, *bucket, start as u64).await;
                     assert_eq!(rows, (start as i64..times.len() as i64).collect::<Vec<_>>());
