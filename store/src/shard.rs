@@ -31,7 +31,7 @@ use view::View;
 
 pub use lookup::{LookupError, RowPage, RowScan};
 pub use merging::Keyed;
-pub use packs::{Deletable, Inputs, PackError, Round};
+pub use packs::{Deletable, Holdings, Inputs, PackError, Round};
 pub use part::{AppendError, Appended, Part, Stamp, raw_bytes};
 pub use prefixes::Limit;
 pub use read::{LogAnswer, LogRead, LogReadError, Piece};

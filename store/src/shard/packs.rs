@@ -31,10 +31,12 @@ pub(super) use state::{Entries, PackState};
 pub(super) use trim::Looked;
 
 pub use deletion::Deletable;
+pub use holdings::Holdings;
 pub use plan::{Inputs, Round};
 
 mod commit;
 mod deletion;
+mod holdings;
 mod plan;
 mod state;
 mod trim;
