@@ -13,7 +13,7 @@ use parking_lot::{Mutex, RwLock};
 use wadi_compactor::CompactorMetrics;
 use wadi_meta::catalog::Catalog;
 use wadi_model::options::ChangelogImage;
-use wadi_model::{Bucket, PartitionId, Table, TableId, TableSpec};
+use wadi_model::{Bucket, PartitionId, ShardId, Table, TableId, TableSpec};
 use wadi_store::keyed::KeyedTable;
 
 use crate::checker::Checker;
@@ -174,6 +174,17 @@ impl Scene {
             return (!lives.is_empty()).then(|| dice.one_of(&lives).clone());
         }
         Some((*dice.one_of(&owners)).clone())
+    }
+
+    /// What each gateway says of a shard.
+    pub fn places(&self, shard: ShardId) -> String {
+        let place = |gateway: &Gateway| {
+            let life = gateway.life()?;
+            let status = life.host.status().into_iter().find(|s| s.shard == shard)?;
+            let note = if status.open { "open".to_owned() } else { status.note.unwrap_or_default() };
+            Some(format!("{}: {note}", life.link.name()))
+        };
+        self.gateways.iter().filter_map(place).collect::<Vec<_>>().join("; ")
     }
 
     /// All buckets that are known.

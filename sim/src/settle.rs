@@ -37,8 +37,9 @@ const LOOK: Duration = Duration::from_secs(2);
 /// The number of the compactor that is there in the end, whatever became of the others.
 const LAST: usize = 9;
 
-/// Waits until everything rests, and says what does not.
-pub async fn settle(scene: &Scene, ground: &Ground, dice: &Dice) {
+/// Waits until everything rests, and tells the checker what does not. Says how long everybody slept meanwhile.
+pub async fn settle(scene: &Scene, ground: &Ground, dice: &Dice) -> Duration {
+    let mut slept = Duration::ZERO;
     let last = Worker::new(ground.clone(), LAST, 0, scene.compactors.clone());
     last.start();
     if ground.flaw == Some(Flaw::LosesPack) {
@@ -52,6 +53,7 @@ pub async fn settle(scene: &Scene, ground: &Ground, dice: &Dice) {
         workers().for_each(Worker::crash);
         scene.gateways.iter().for_each(Gateway::crash);
         sleep(A_DAY).await;
+        slept = A_DAY;
         scene.gateways.iter().for_each(Gateway::start);
         workers().for_each(Worker::start);
         findings = inspector.wait(<[Finding]>::is_empty).await;
@@ -63,6 +65,7 @@ pub async fn settle(scene: &Scene, ground: &Ground, dice: &Dice) {
     last.crash();
     scene.gateways.iter().for_each(Gateway::crash);
     scene.gateways.iter().for_each(Gateway::start);
+    slept
 }
 
 impl Finding {
@@ -134,7 +137,10 @@ impl Inspector<'_> {
         let none = Default::default();
         for shard in (0..self.ground.cluster.shards).map(ShardId) {
             let Some(owner) = owner(self.scene, shard).await else {
-                findings.push(Finding::Busy(format!("shard {shard} is open nowhere")));
+                findings.push(Finding::Busy(format!(
+                    "shard {shard} is open nowhere: {}",
+                    self.scene.places(shard)
+                )));
                 continue;
             };
             let busy = |what: String| Finding::Busy(format!("shard {shard}: {what}"));

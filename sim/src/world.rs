@@ -114,7 +114,7 @@ async fn play(seed: u64, script: Script) -> Result<Report, String> {
         let _ = reader.await;
     }
     read_all(&scene, &dice.fork("first reads")).await;
-    settle(&scene, &ground, &dice.fork("settle")).await;
+    let slept = settle(&scene, &ground, &dice.fork("settle")).await;
     if let Some(ends) = read_all(&scene, &dice.fork("judge")).await {
         scene.checker.lock().finish(&ends);
     }
@@ -124,7 +124,7 @@ async fn play(seed: u64, script: Script) -> Result<Report, String> {
     let checker = scene.checker.lock();
     Ok(Report {
         seed,
-        simulated: trace.start().elapsed(),
+        simulated: trace.start().elapsed().saturating_sub(slept),
         operations: trace.operations(),
         hash: trace.hash(),
         events: trace.counts(),
@@ -133,6 +133,9 @@ async fn play(seed: u64, script: Script) -> Result<Report, String> {
         compacted: scene.compactors.compaction.files.get(),
         packed: scene.compactors.pack_rounds.get(),
         deleted: scene.compactors.deleted.get(),
+        orphans: scene.compactors.orphans.get(),
+        trims: scene.compactors.trims.get(),
+        sweeps: scene.compactors.sweeps.get(),
         relieved: ground.metrics.compaction.files.get(),
         counts: checker.counts,
         violations: checker.violations().to_vec(),
@@ -321,8 +324,10 @@ async fn await_recovery(
                 drop(checker);
                 sleep(Duration::from_millis(100)).await;
             }
-            let what =
-                format!("{bucket} takes no rows {HEALED_WITHIN:?} after healing: {}", places(scene, bucket));
+            let what = format!(
+                "{bucket} takes no rows {HEALED_WITHIN:?} after healing: {}",
+                scene.places(bucket.shard(scene.shards))
+            );
             scene.checker.lock().violated("V1", what);
         }
     });
@@ -335,18 +340,6 @@ async fn await_recovery(
             scene.checker.lock().violated("V1", what);
         }
     }
-}
-
-/// What each gateway says of a bucket's shard.
-fn places(scene: &Scene, bucket: &Bucket) -> String {
-    let shard = bucket.shard(scene.shards);
-    let place = |gateway: &Gateway| {
-        let life = gateway.life()?;
-        let status = life.host.status().into_iter().find(|s| s.shard == shard)?;
-        let note = if status.open { "open".to_owned() } else { status.note.unwrap_or_default() };
-        Some(format!("{}: {note}", life.link.name()))
-    };
-    scene.gateways.iter().filter_map(place).collect::<Vec<_>>().join("; ")
 }
 
 /// Reads everything that is there, and gives the ends of all logs. If a bucket cannot be read the run is V1's already.

@@ -21,7 +21,7 @@ const PATIENCE: Duration = Duration::from_secs(9);
 
 /// Drops something now and then, until the scene drains. What was begun is ended.
 pub async fn drop_things(scene: Shared, meta: Arc<dyn MetaStore>, dice: Dice) {
-    loop {
+    while !scene.draining() {
         sleep(dice.millis(2_000..9_000)).await;
         if scene.draining() {
             return;
