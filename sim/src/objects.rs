@@ -316,10 +316,23 @@ impl SimObjects {
         })
     }
 
+    /// Waits until the process runs, and counts if it was stopped for so long that all it knows may be outdated (F2).
+    async fn wake(&self, deletes: bool) {
+        let began = Instant::now();
+        self.link.running().await;
+        if began.elapsed() >= LONG {
+            self.bucket.trace.count(match (deletes, self.link.name().starts_with('c')) {
+                (true, _) => "F2: deletions that slept longer than lease and grace",
+                (_, true) => "F2: requests of compactors that slept longer than lease and grace",
+                (_, false) => "F2: requests of gateways that slept longer than lease and grace",
+            });
+        }
+    }
+
     /// The way back of an answer.
     async fn answer(&self) -> Result<()> {
         sleep(self.latency()).await;
-        self.link.running().await;
+        self.wake(false).await;
         if self.link.reach() == Reach::NoObjects {
             self.link.silence(TIMEOUT).await;
             return Err(failed("the connection broke"));
@@ -329,15 +342,7 @@ impl SimObjects {
 
     /// What comes before a read takes effect.
     async fn ask(&self, verb: &'static str, path: &Path) -> Result<()> {
-        let began = Instant::now();
-        self.link.running().await;
-        if began.elapsed() >= LONG {
-            self.bucket.trace.count(match (verb, self.link.name().starts_with('c')) {
-                ("DELETE", _) => "F2: deletions that slept longer than lease and grace",
-                (_, true) => "F2: reads of compactors that slept longer than lease and grace",
-                (_, false) => "F2: reads of gateways that slept longer than lease and grace",
-            });
-        }
+        self.wake(verb == "DELETE").await;
         match self.fate(false, false) {
             Fate::Fine => {
                 sleep(self.latency()).await;

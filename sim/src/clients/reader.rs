@@ -45,7 +45,7 @@ pub async fn follow(scene: Shared, reader: String, dice: Dice) {
 
 /// How long a reader waits for an answer: now and then for longer than any pause, so that it sees what a stalled read comes to.
 fn patience(dice: &Dice) -> Duration {
-    if dice.chance(0.2) { Duration::from_secs(40) } else { dice.millis(1_000..9_000) }
+    if dice.chance(0.4) { Duration::from_secs(40) } else { dice.millis(1_000..9_000) }
 }
 
 /// Reads a bucket at `life` from `from` on, once. Gives where the next read begins and the high watermark.
