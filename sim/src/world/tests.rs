@@ -51,7 +51,6 @@ fn assert_eventful(summary: &Summary) {
         "scans in pages that came to their end",
         "counts",
         "F2: requests of gateways that slept longer than lease and grace",
-        "F2: requests of compactors that slept longer than lease and grace",
     ] {
         assert!(summary.count(kind) > 0, "no {kind} in\n{summary}");
     }
