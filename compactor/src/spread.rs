@@ -4,7 +4,7 @@
 //! the live ones, rounded up — as duties `duties/compact/<shard>`, and gives some back when another one joins. There is
 //! no coordinator: each follows both prefixes and acts on what it sees, and whatever two do at once, a duty has one holder.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -71,16 +71,19 @@ async fn share(ground: &Ground, drops: &Drops, session: &dyn Session, held: &mut
     let mut taken = Members::follow(ground.meta.clone(), &format!("{DUTIES}{COMPACT}"));
     // The first sight of both.
     others.changed().await;
+    // Shards that may be ours without our knowing: a transaction was lost, and took effect later, or not at all.
+    let mut doubtful = BTreeSet::new();
     loop {
         let live = others.now().len().max(1);
         let most = share_of(ground.shards, live);
         ground.metrics.members.set(live as i64);
         let too_many = held.len().saturating_sub(most);
         if too_many > 0 {
-            let given = (0..too_many).filter_map(|_| held.pop_last()).collect();
+            let given: BTreeMap<_, _> = (0..too_many).filter_map(|_| held.pop_last()).collect();
+            doubtful.extend(given.keys().copied());
             release(given, true).await;
         }
-        let again = match take(ground, drops, session, &who, most, &taken, held).await {
+        let again = match take(ground, drops, session, &who, most, &taken, held, &mut doubtful).await {
             Ok(()) => LOOK_AGAIN,
             Err(error) => {
                 tracing::warn!(%error, "shards cannot be taken; trying again");
@@ -102,7 +105,9 @@ fn share_of(shards: u32, live: usize) -> usize {
     (shards as usize).div_ceil(live.max(1))
 }
 
-/// Takes free shards, as long as there are fewer than `most`.
+/// Takes free shards, as long as there are fewer than `most`. Of a doubtful one that somebody has it asks who that is: if it is this
+/// process, nobody else would ever work on it.
+#[allow(clippy::too_many_arguments, reason = "all of it is the state of one loop")]
 async fn take(
     ground: &Ground,
     drops: &Drops,
@@ -111,19 +116,26 @@ async fn take(
     most: usize,
     taken: &Members,
     held: &mut BTreeMap<ShardId, Held>,
+    doubtful: &mut BTreeSet<ShardId>,
 ) -> Result<(), MetaError> {
     let others = taken.now();
     // Not all from the same end: whoever loses a race has asked for nothing.
     let first = (ground.place.env.random() % u64::from(ground.shards.max(1))) as u32;
     for shard in (first..ground.shards).chain(0..first).map(ShardId) {
-        if held.len() >= most {
-            break;
-        }
-        if held.contains_key(&shard) || others.contains(&shard.to_string()) {
+        let taken = others.contains(&shard.to_string());
+        let unwanted = if taken { !doubtful.contains(&shard) } else { held.len() >= most };
+        if held.contains_key(&shard) || unwanted {
             continue;
         }
+        doubtful.insert(shard);
         let name = format!("{COMPACT}/{shard}");
-        let Some(duty) = Duty::try_take(&ground.meta, session, &name, who).await? else { continue };
+        let Some(duty) = Duty::try_take(&ground.meta, session, &name, who).await? else {
+            if taken {
+                doubtful.remove(&shard);
+            }
+            continue;
+        };
+        doubtful.remove(&shard);
         let over = watch::Sender::new(false);
         let lease = Lease::new(shard, duty.fence(), over.subscribe());
         let mut works = Crew::default();

@@ -17,17 +17,20 @@
 //! | I1 | each new row of a table with an auto-increment column gets an id that no row has or had |
 //! | K4 | a partial update touches its columns only |
 //! | K6 | a prefix lookup sees what a scan sees that leaves other keys out: the fold at one offset, as under K1 |
+//! | R1 | no row leaves its log before its time (see [`kept`]) |
 //! | V1 | after healing every bucket takes rows within the time allowed |
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use tokio::time::Instant;
-use wadi_model::{Bucket, TableId};
+use wadi_model::{Bucket, PartitionId, TableId};
 
 use crate::trace::Trace;
+use kept::Keeps;
 use keyed::{Logged, Look, Op, Rules};
 
+pub mod kept;
 pub mod keyed;
 
 /// Row ids of one request begin at its number times this, so that is the most rows it may have.
@@ -68,6 +71,8 @@ struct Request {
     bucket: Bucket,
     rows: u64,
     fate: Fate,
+    /// When it was first sent, or before.
+    sent: Instant,
     /// What its rows do, of a primary-key table.
     ops: Option<Vec<Op>>,
 }
@@ -97,6 +102,14 @@ pub struct Checker {
     looks: BTreeMap<Bucket, Vec<Look>>,
     /// The ids that rows got, and where.
     given: BTreeMap<(TableId, i64), u64>,
+    /// The first offset of each acked request.
+    acked_at: BTreeMap<(Bucket, u64), u64>,
+    /// How long rows are kept.
+    keeps: BTreeMap<Bucket, Keeps>,
+    /// Where logs began, and when that was first seen.
+    trims: BTreeMap<Bucket, Vec<(u64, Instant)>>,
+    /// What was dropped.
+    gone: BTreeSet<(TableId, Option<PartitionId>)>,
     violations: Vec<Violation>,
     /// Acks, answers `again`, rows acked, rows read.
     pub counts: Counts,
@@ -131,6 +144,10 @@ impl Checker {
             rules: BTreeMap::new(),
             looks: BTreeMap::new(),
             given: BTreeMap::new(),
+            acked_at: BTreeMap::new(),
+            keeps: BTreeMap::new(),
+            trims: BTreeMap::new(),
+            gone: BTreeSet::new(),
             violations: Vec::new(),
             counts: Counts::default(),
         }
@@ -152,7 +169,8 @@ impl Checker {
 
     /// Notes that a request of so many rows will be sent. Its rows' ids are consecutive from [`first_id`].
     pub fn begin(&mut self, bucket: Bucket, rows: u64) -> u64 {
-        self.requests.push(Request { bucket, rows: rows.min(MOST_ROWS), fate: Fate::Open, ops: None });
+        let (rows, sent) = (rows.min(MOST_ROWS), Instant::now());
+        self.requests.push(Request { bucket, rows, fate: Fate::Open, sent, ops: None });
         self.requests.len() as u64 - 1
     }
 
@@ -160,6 +178,10 @@ impl Checker {
     pub fn acked(&mut self, request: u64, base: u64, rows: u64, again: bool) {
         let Some(known) = self.requests.get_mut(request as usize) else { return };
         let (bucket, sent, before) = (known.bucket, known.rows, known.fate);
+        if self.is_gone(&bucket) {
+            return;
+        }
+        let Some(known) = self.requests.get_mut(request as usize) else { return };
         let misfit = match known.ops {
             // Each row may change nothing, or take a row away and put one in its place.
             Some(_) => rows > 2 * sent,
@@ -170,6 +192,10 @@ impl Checker {
         if end > self.acked_end(&bucket) {
             self.acked_ends.entry(bucket).or_default().push((Instant::now(), end));
         }
+        if rows > 0 {
+            self.acked_at.insert((bucket, base), request);
+        }
+        self.check_trimmed(bucket, request, base);
         self.counts.again += u64::from(again);
         if misfit {
             self.violated("L5", format!("request {request} of {sent} rows was acked with {rows}"));
@@ -222,6 +248,9 @@ impl Checker {
 
     /// Notes rows that a read gave.
     pub fn read(&mut self, bucket: Bucket, offset: u64, entries: &[Entry], who: &str) {
+        if self.is_gone(&bucket) {
+            return;
+        }
         self.counts.read += entries.len() as u64;
         for (at, entry) in (offset..).zip(entries.iter().copied()) {
             let known = self.logs.entry(bucket).or_default().insert(at, entry);
@@ -272,8 +301,8 @@ impl Checker {
     /// The last check, after everything was read up to these ends.
     pub fn finish(&mut self, ends: &BTreeMap<Bucket, u64>) {
         for (bucket, end) in ends {
-            let log = self.logs.get(bucket);
-            let missing = (0..*end).find(|at| log.is_none_or(|log| !log.contains_key(at)));
+            let (log, start) = (self.logs.get(bucket), self.log_start(bucket));
+            let missing = (start..*end).find(|at| log.is_none_or(|log| !log.contains_key(at)));
             if let Some(at) = missing {
                 self.violated("L4", format!("{bucket} ends at {end} and has no row at {at}"));
             }
@@ -285,11 +314,13 @@ impl Checker {
             }
         }
         for request in 0..self.requests.len() {
-            if self.requests[request].ops.is_none() {
+            let Request { bucket, ops, .. } = &self.requests[request];
+            if ops.is_none() && !self.is_gone(bucket) {
                 self.finish_request(request);
             }
         }
-        for (bucket, rules) in self.rules.clone() {
+        let rules: Vec<_> = self.rules.iter().filter(|(bucket, _)| !self.is_gone(bucket)).collect();
+        for (bucket, rules) in rules.into_iter().map(|(b, r)| (*b, *r)).collect::<Vec<_>>() {
             self.finish_keyed(bucket, rules, ends.get(&bucket).copied().unwrap_or_default());
         }
     }
@@ -297,8 +328,7 @@ impl Checker {
     fn finish_request(&mut self, request: usize) {
         let Request { bucket, rows, fate, .. } = self.requests[request];
         let first = first_id(request as u64);
-        let place = |i: u64| self.places.get(&(first + i as i64)).map(|(_, at)| *at);
-        let places: Vec<Option<u64>> = (0..rows).map(place).collect();
+        let places = self.places_of(request, first);
         let there = places.iter().flatten().count() as u64;
         if let Fate::Acked { base, .. } = fate {
             for (at, found) in (base..).zip(&places) {

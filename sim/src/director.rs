@@ -15,6 +15,7 @@ pub async fn direct(scene: &Shared, ground: &Ground, dice: &Dice, trouble: Durat
     let end = Instant::now() + trouble;
     let mut weather = Instant::now();
     let workers = dice.fork("workers");
+    let mut stalled = vec![Instant::now(); scene.workers.len()];
     while Instant::now() < end {
         if Instant::now() >= weather {
             for life in scene.gateways.iter().filter_map(|g| g.life()) {
@@ -23,7 +24,7 @@ pub async fn direct(scene: &Shared, ground: &Ground, dice: &Dice, trouble: Durat
             weather = Instant::now() + dice.millis(2_000..6_000);
         }
         act(scene, ground, dice);
-        act_on_workers(scene, &workers);
+        act_on_workers(scene, &workers, &mut stalled);
         sleep(dice.millis(300..2_500)).await;
     }
 }
@@ -80,19 +81,33 @@ fn act(scene: &Shared, ground: &Ground, dice: &Dice) {
             ground.trace.count("meta compactions");
             ground.meta.compact();
         }
-        _ => {}
+        _ => {
+            // Longer than the lease and the grace of deletions together (F2).
+            let time = dice.millis(ttl + 1_500..3 * ttl);
+            ground.trace.count("stalls");
+            note(format!("stalls {time:?}"));
+            change(life, Reach::Paused, time);
+        }
     }
 }
 
-/// One thing that goes wrong, with one compactor. What it was lasts until the next thing happens to it.
-fn act_on_workers(scene: &Shared, dice: &Dice) {
+/// One thing that goes wrong, with one compactor. What it was lasts until the next thing happens to it; but one that is stopped
+/// is mostly left alone until its lease and its grace are over, each of them `stalled` until then.
+fn act_on_workers(scene: &Shared, dice: &Dice, stalled: &mut [Instant]) {
     if scene.workers.is_empty() {
         return;
     }
-    let worker = &scene.workers[dice.pick(0..scene.workers.len() as u64) as usize];
+    let number = dice.pick(0..scene.workers.len() as u64) as usize;
+    if Instant::now() < stalled[number] {
+        return;
+    }
+    let worker = &scene.workers[number];
     match dice.pick(0..8) {
         0 => worker.crash(),
-        1 => worker.change(Reach::Paused, Rates::QUIET),
+        1 => {
+            stalled[number] = Instant::now() + dice.millis(0..12_000);
+            worker.change(Reach::Paused, Rates::QUIET);
+        }
         2 => worker.change(Reach::NoObjects, Rates::QUIET),
         3 => worker.change(Reach::NoMeta, Rates::QUIET),
         _ => {

@@ -3,12 +3,10 @@
 //! A crash cuts the process off from everything for good and drops its host. Tasks of it that the drop does not end
 //! stay blocked at their next request and can do no harm; what they had already sent may still arrive.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicI64;
 use std::time::Duration;
 
-use async_trait::async_trait;
 use object_store::ObjectStore;
 use object_store::path::Path;
 use parking_lot::Mutex;
@@ -16,14 +14,14 @@ use tokio::sync::OnceCell;
 use wadi_meta::catalog::Catalog;
 use wadi_meta::memory::MemoryStore;
 use wadi_meta::{MetaError, MetaStore};
+use wadi_model::ShardId;
 use wadi_model::env::Env;
-use wadi_model::{SchemaId, ShardId, Table, TableId};
 use wadi_store::cluster::Cluster;
 use wadi_store::context::{Context, Memory};
 use wadi_store::database::MEMTABLE_BYTES;
 use wadi_store::host::Host;
 use wadi_store::ids::MetaIds;
-use wadi_store::keyed::{KeyedTables, TableSource};
+use wadi_store::keyed::KeyedTables;
 use wadi_store::memtables::Memtables;
 use wadi_store::metrics::StoreMetrics;
 use wadi_store::objects::{Guarded, Health};
@@ -37,6 +35,7 @@ use crate::meta::SimMeta;
 use crate::objects::{Bucket, SimObjects};
 use crate::owners::Hosts;
 use crate::trace::Trace;
+use crate::world::Flaw;
 
 /// What all gateways share.
 #[derive(Clone, Debug)]
@@ -47,8 +46,10 @@ pub struct Ground {
     pub meta: Arc<MemoryStore>,
     /// The cluster's identity.
     pub cluster: Cluster,
-    /// The tables, which all gateways know.
-    pub tables: Arc<Tables>,
+    /// The catalog without faults, which knows all tables.
+    pub catalog: Catalog,
+    /// What is broken on purpose.
+    pub flaw: Option<Flaw>,
     /// Settings of all gateways.
     pub settings: Arc<Settings>,
     /// The gateways that live, for compactors.
@@ -63,18 +64,10 @@ pub struct Ground {
     pub dice: Dice,
 }
 
-/// The tables of a run, by id.
-#[derive(Debug, Default)]
-pub struct Tables(pub BTreeMap<TableId, Arc<Table>>);
-
-#[async_trait]
-impl TableSource for Tables {
-    async fn table(&self, id: TableId, _: SchemaId) -> Result<Option<Arc<Table>>, String> {
-        Ok(self.0.get(&id).cloned())
-    }
-
-    async fn kept(&self, bucket: &wadi_model::Bucket) -> Result<Option<Arc<Table>>, String> {
-        Ok(self.0.get(&bucket.table).cloned())
+impl Ground {
+    /// Where the cluster's objects lie.
+    pub fn root(&self) -> Path {
+        Path::from("w")
     }
 }
 
@@ -154,7 +147,7 @@ impl Gateway {
         let context = Context {
             objects,
             health,
-            root: Path::from("w"),
+            root: self.ground.root(),
             env: env.clone(),
             cpu: Cpu::inline(),
             memory: Memory::new(settings.unflushed_bytes),
@@ -162,7 +155,7 @@ impl Gateway {
             memtables: Memtables::new(settings.memtable_bytes, MEMTABLE_BYTES),
             segments: SegmentCache::none(),
             block_cache: None,
-            tables: KeyedTables::new(self.ground.tables.clone()),
+            tables: KeyedTables::new(Arc::new(self.ground.catalog.clone())),
             ids: Arc::new(MetaIds::new(store.clone(), env.clone())),
             metrics: self.ground.metrics.clone(),
             local: false,

@@ -31,7 +31,7 @@ struct Args {
 
 fn main() -> ExitCode {
     let args = Args::parse();
-    let script = Script { trouble: Duration::from_secs(args.trouble), verbose: args.verbose };
+    let script = Script { trouble: Duration::from_secs(args.trouble), verbose: args.verbose, flaw: None };
     // Only how long the program runs depends on real time, never what a seed does.
     let start = tokio::time::Instant::now();
     let mut summary = Summary::default();

@@ -3,7 +3,7 @@
 //! A write takes effect in a task of its own, so that a request that was sent may arrive after its sender gave up,
 //! was fenced, or died: that is what makes an outcome unknown. Each request and each effect is a line of the trace.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
@@ -21,16 +21,21 @@ use object_store::{
     ObjectStoreExt, PutMode, PutMultipartOptions, PutOptions, PutPayload, PutResult, Result,
 };
 use parking_lot::Mutex;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
+use wadi_model::ShardId;
 use wadi_store::container::{HEADER_LEN, Header, Kind};
 use wadi_store::task;
 
+use crate::accounting::Listing;
 use crate::clock::EPOCH;
 use crate::faults::{Link, Reach};
 use crate::trace::Trace;
 
 /// How long a client of the store waits for an answer.
 const TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Longer than the lease and the grace of deletions together, in these runs.
+const LONG: Duration = Duration::from_secs(5);
 
 /// A PUT that was answered with an error lands no later than this.
 const LATEST: u64 = 6_000;
@@ -43,6 +48,8 @@ pub struct Bucket {
     modified: Arc<Mutex<BTreeMap<Path, DateTime<Utc>>>>,
     /// The headers of log objects that were deleted.
     deleted: Arc<Mutex<BTreeMap<Path, Header>>>,
+    /// Packs that were.
+    deleted_packs: Arc<Mutex<BTreeSet<Path>>>,
     trace: Trace,
 }
 
@@ -53,7 +60,13 @@ fn is_log(path: &Path) -> bool {
 impl Bucket {
     /// An empty store.
     pub fn new(trace: Trace) -> Bucket {
-        Bucket { inner: InMemory::new(), modified: Arc::default(), deleted: Arc::default(), trace }
+        Bucket {
+            inner: InMemory::new(),
+            modified: Arc::default(),
+            deleted: Arc::default(),
+            deleted_packs: Arc::default(),
+            trace,
+        }
     }
 
     /// The store without faults and without a trace.
@@ -100,6 +113,36 @@ impl Bucket {
         Ok(())
     }
 
+    /// All objects, by shard.
+    pub async fn listing(&self) -> std::result::Result<Listing, String> {
+        let objects: Vec<ObjectMeta> =
+            self.inner.list(None).try_collect().await.map_err(|e| e.to_string())?;
+        let mut listing = Listing::default();
+        for path in objects.into_iter().map(|object| object.location) {
+            let parts: Vec<&str> = path.as_ref().split('/').collect();
+            match parts.as_slice() {
+                [_, "CLUSTER"] | [_, "shard", _, "db", ..] => {}
+                [_, "shard", shard, "log", _] if let Ok(shard) = shard.parse() => {
+                    let header = self.header(&path).await?;
+                    let objects = listing.shards.entry(ShardId(shard)).or_default();
+                    objects.log.insert(header.seq, header.kind);
+                }
+                [_, "shard", shard, "pack", name]
+                    if let (Ok(shard), Ok(name)) = (shard.parse(), name.parse()) =>
+                {
+                    listing.shards.entry(ShardId(shard)).or_default().packs.insert(name);
+                }
+                _ => listing.strange.push(path),
+            }
+        }
+        Ok(listing)
+    }
+
+    /// Takes an object away, as nobody ever should.
+    pub async fn lose(&self, path: &Path) -> Result<()> {
+        self.inner.delete(path).await
+    }
+
     async fn header(&self, path: &Path) -> std::result::Result<Header, String> {
         let bytes = self.inner.get_range(path, 0..HEADER_LEN as u64).await.map_err(|e| e.to_string())?;
         Header::read(&bytes).map_err(|e| format!("{path}: {e}"))
@@ -111,8 +154,23 @@ impl Bucket {
         self.inner.delete(path).await?;
         if let Some(header) = header {
             self.deleted.lock().entry(path.clone()).or_insert(header);
+        } else if path.as_ref().contains("/pack/") {
+            self.deleted_packs.lock().insert(path.clone());
         }
         Ok(())
+    }
+
+    /// Counts a read that comes too late: its reader follows what the index said before (F2).
+    fn count_miss(&self, who: &Link, path: &Path) {
+        let kind = match (self.deleted_packs.lock().contains(path), self.deleted.lock().contains_key(path)) {
+            (true, _) => "F2: reads of deleted packs",
+            (_, true) => "F2: reads of deleted log objects",
+            _ => return,
+        };
+        self.trace.count(kind);
+        if who.name().starts_with('c') {
+            self.trace.count("F2: of these by compactors");
+        }
     }
 
     async fn put(
@@ -258,10 +316,23 @@ impl SimObjects {
         })
     }
 
+    /// Waits until the process runs, and counts if it was stopped for so long that all it knows may be outdated (F2).
+    async fn wake(&self, deletes: bool) {
+        let began = Instant::now();
+        self.link.running().await;
+        if began.elapsed() >= LONG {
+            self.bucket.trace.count(match (deletes, self.link.name().starts_with('c')) {
+                (true, _) => "F2: deletions that slept longer than lease and grace",
+                (_, true) => "F2: requests of compactors that slept longer than lease and grace",
+                (_, false) => "F2: requests of gateways that slept longer than lease and grace",
+            });
+        }
+    }
+
     /// The way back of an answer.
     async fn answer(&self) -> Result<()> {
         sleep(self.latency()).await;
-        self.link.running().await;
+        self.wake(false).await;
         if self.link.reach() == Reach::NoObjects {
             self.link.silence(TIMEOUT).await;
             return Err(failed("the connection broke"));
@@ -271,7 +342,7 @@ impl SimObjects {
 
     /// What comes before a read takes effect.
     async fn ask(&self, verb: &'static str, path: &Path) -> Result<()> {
-        self.link.running().await;
+        self.wake(verb == "DELETE").await;
         match self.fate(false, false) {
             Fate::Fine => {
                 sleep(self.latency()).await;
@@ -358,6 +429,9 @@ impl ObjectStore for SimObjects {
     async fn get_opts(&self, path: &Path, options: GetOptions) -> Result<GetResult> {
         self.ask("GET", path).await?;
         let mut found = self.bucket.inner.get_opts(path, options).await;
+        if let Err(Error::NotFound { .. }) = &found {
+            self.bucket.count_miss(&self.link, path);
+        }
         if let Ok(found) = &mut found {
             found.meta = self.bucket.dated(found.meta.clone());
         }
@@ -370,6 +444,9 @@ impl ObjectStore for SimObjects {
     async fn get_ranges(&self, path: &Path, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
         self.ask("GET", path).await?;
         let found = self.bucket.inner.get_ranges(path, ranges).await;
+        if let Err(Error::NotFound { .. }) = &found {
+            self.bucket.count_miss(&self.link, path);
+        }
         self.note("GET", path, format_args!("{} ranges {}", ranges.len(), outcome(&found)));
         self.answer().await?;
         found

@@ -11,7 +11,7 @@ use crate::checker::{Counts, Violation};
 pub struct Report {
     /// The seed.
     pub seed: u64,
-    /// How long the run was for those in it.
+    /// How long the run was for those in it, but for the day that orphans take.
     pub simulated: Duration,
     /// Lines of the trace.
     pub operations: u64,
@@ -31,6 +31,12 @@ pub struct Report {
     pub packed: u64,
     /// Log objects and packs that compactors deleted.
     pub deleted: u64,
+    /// Packs without an owner among them.
+    pub orphans: u64,
+    /// Rounds of retention that trimmed something.
+    pub trims: u64,
+    /// Databases that were freed of what was dropped.
+    pub sweeps: u64,
     /// What clients got done.
     pub counts: Counts,
     /// Broken invariants.
@@ -96,6 +102,9 @@ impl Summary {
             ("files compacted by gateways", report.relieved),
             ("rounds of packing", report.packed),
             ("objects deleted", report.deleted),
+            ("orphaned packs deleted", report.orphans),
+            ("rounds of trimming", report.trims),
+            ("databases swept", report.sweeps),
         ];
         for (kind, n) in report.events.iter().map(|(k, n)| (*k, *n)).chain(counted) {
             *self.events.entry(kind).or_default() += n;

@@ -5,7 +5,6 @@ use std::sync::atomic::AtomicI64;
 use std::time::Duration;
 
 use object_store::ObjectStore;
-use object_store::path::Path;
 use parking_lot::Mutex;
 use tokio::time::sleep;
 use wadi_compactor::{Compactor, CompactorMetrics, Settings};
@@ -22,9 +21,13 @@ use crate::gateway::Ground;
 use crate::meta::SimMeta;
 use crate::objects::SimObjects;
 use crate::owners::SimOwners;
+use crate::world::Flaw;
 
 /// Between two tries to start.
 const PAUSE: Duration = Duration::from_millis(500);
+
+/// Longer than a run.
+const NEVER: Duration = Duration::from_secs(1 << 20);
 
 /// One life of a compactor.
 #[derive(Debug)]
@@ -66,18 +69,23 @@ impl Worker {
         let objects: Arc<dyn ObjectStore> = Arc::new(Guarded::new(objects, Health::new(env.clone())));
         let meta = SimMeta::new(self.ground.meta.clone(), link.clone(), self.ground.trace.clone());
         let store: Arc<dyn MetaStore> = Arc::new(meta.clone());
+        let flaw = |flaw| self.ground.flaw == Some(flaw);
         let settings = Settings {
             lease_ttl: self.ground.settings.lease_ttl,
             interval: Duration::from_secs(2),
             collect: Duration::from_secs(5),
             pack_interval: Duration::from_millis(500),
-            retention_interval: Duration::from_secs(2),
+            retention_interval: if flaw(Flaw::NoRetention) { NEVER } else { Duration::from_secs(2) },
             // Far shorter than a reader may take, so that readers and takeovers meet what is gone.
-            grace: Duration::from_secs(1),
+            grace: if flaw(Flaw::NoDeletion) { NEVER } else { Duration::from_secs(1) },
+            // Behind what was in flight, and a memtable that waits to be flushed.
+            sweep_delay: if flaw(Flaw::NoSweep) { NEVER } else { Duration::from_secs(45) },
+            sweep_interval: Duration::from_secs(5),
+            orphan_interval: Duration::from_secs(20),
             ..Settings::default()
         };
-        let place = Place { objects, root: Path::from("w"), env, local: false };
-        let maker = Maker { place, cpu: Cpu::inline(), tables: self.ground.tables.clone() };
+        let place = Place { objects, root: self.ground.root(), env, local: false };
+        let maker = Maker { place, cpu: Cpu::inline(), tables: Arc::new(self.ground.catalog.clone()) };
         let owners = Arc::new(SimOwners::new(self.ground.hosts.clone(), link.clone()));
         let (shards, metrics) = (self.ground.cluster.shards, self.metrics.clone());
         let ground = wadi_compactor::Ground::new(maker, shards, store, owners, settings, metrics);

@@ -2,7 +2,8 @@
 //!
 //! The run has three acts. In the first, gateways crash, pause, are cut off and lose their sessions, while the object
 //! store and the meta store fail in their own ways. Then everything heals, and all that clients still want must be
-//! answered in time (V1). At last everything is read and the checker judges.
+//! answered in time (V1). At last everything is read, comes to rest (see [`settle`](crate::settle)), is read once more from cold, and
+//! the checker judges.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use object_store::path::Path;
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock};
 use prometheus_client::registry::Registry;
 use tokio::time::{Instant, sleep, timeout_at};
 use wadi_compactor::CompactorMetrics;
@@ -18,24 +19,24 @@ use wadi_meta::catalog::Catalog;
 use wadi_meta::memory::MemoryStore;
 use wadi_model::env::Env;
 use wadi_model::name::InvalidName;
-use wadi_model::options::{AUTO_INCREMENT_CACHE, CHANGELOG_IMAGE};
-use wadi_model::{Bucket, DatabaseName, TableSpec};
+use wadi_model::options::{AUTO_INCREMENT_CACHE, CHANGELOG_IMAGE, LOG_TTL};
+use wadi_model::{Bucket, DatabaseName, Table, TableSpec};
 use wadi_store::cluster::Cluster;
-use wadi_store::keyed::KeyedTable;
 use wadi_store::metrics::StoreMetrics;
 use wadi_store::settings::Settings;
 use wadi_store::task;
 
 use crate::checker::Checker;
 use crate::clients::{
-    self, COLUMNS, GROUP_COLUMN, ID_COLUMN, KEYED_COLUMNS, KeyedScene, Kind, PARTITION_COLUMN, Scene, Shared,
+    self, COLUMNS, GROUP_COLUMN, ID_COLUMN, KEYED_COLUMNS, Kind, PARTITION_COLUMN, Scene, Shared,
 };
 use crate::clock::{Dice, SimSource};
 use crate::director::direct;
-use crate::gateway::{Gateway, Ground, Tables};
+use crate::gateway::{Gateway, Ground};
 use crate::objects;
 use crate::owners::Hosts;
 use crate::report::Report;
+use crate::settle::settle;
 use crate::trace::Trace;
 use crate::worker::Worker;
 
@@ -46,6 +47,25 @@ pub struct Script {
     pub trouble: Duration,
     /// Whether each line of the trace is printed.
     pub verbose: bool,
+    /// Something that is broken on purpose, to see whether it is found.
+    pub flaw: Option<Flaw>,
+}
+
+/// What may be broken on purpose. Nobody who judges knows of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Flaw {
+    /// The clock of one gateway is an hour ahead, so that its rows expire at once (R1).
+    FastClock,
+    /// Nobody trims (R1, the other way round).
+    NoRetention,
+    /// Nobody deletes (T4).
+    NoDeletion,
+    /// Nobody sweeps out what was dropped (T4).
+    NoSweep,
+    /// A pack that is needed gets lost (T4).
+    LosesPack,
+    /// Each page of a scan shows the time at which it was read (K1).
+    PagesOfManyTimes,
 }
 
 /// After healing, everything that clients want must be answered in this time (V1). It includes the time to live of a
@@ -68,8 +88,8 @@ pub fn run(seed: u64, script: Script) -> Result<Report, String> {
 async fn play(seed: u64, script: Script) -> Result<Report, String> {
     let dice = Dice::new(seed);
     let trace = Trace::new(script.verbose);
-    let ground = ground(&dice.fork("ground"), trace.clone()).await?;
-    let scene = Arc::new(scene(&dice.fork("scene"), &ground)?);
+    let (ground, tables) = ground(&dice.fork("ground"), trace.clone(), script).await?;
+    let scene = Arc::new(scene(&dice.fork("scene"), &ground, tables)?);
     let readers: Vec<_> = (0..2)
         .map(|n| {
             let name = format!("reader{n}");
@@ -79,26 +99,32 @@ async fn play(seed: u64, script: Script) -> Result<Report, String> {
         .collect();
     let producers = start_producers(&scene, &dice);
 
+    let drops = task::spawn(clients::drop_things(scene.clone(), ground.meta.clone(), dice.fork("drops")));
+
     direct(&scene, &ground, &dice.fork("director"), script.trouble).await;
     scene.draining.store(true, Ordering::Relaxed);
     scene.gateways.iter().for_each(Gateway::heal);
     scene.workers.iter().for_each(Worker::heal);
     trace.note("DIRECTOR", "healed");
-    await_recovery(&scene, producers, &dice.fork("probes")).await;
+    await_recovery(&scene, producers, drops, &dice.fork("probes")).await;
 
     scene.over.store(true, Ordering::Relaxed);
     for reader in readers {
         // A reader ends after its current read.
         let _ = reader.await;
     }
-    judge(&scene, &dice.fork("judge")).await;
+    read_all(&scene, &dice.fork("first reads")).await;
+    let slept = settle(&scene, &ground, &dice.fork("settle")).await;
+    if let Some(ends) = read_all(&scene, &dice.fork("judge")).await {
+        scene.checker.lock().finish(&ends);
+    }
     if let Err(why) = ground.bucket.check_logs().await {
         scene.checker.lock().violated("F1", why);
     }
     let checker = scene.checker.lock();
     Ok(Report {
         seed,
-        simulated: trace.start().elapsed(),
+        simulated: trace.start().elapsed().saturating_sub(slept),
         operations: trace.operations(),
         hash: trace.hash(),
         events: trace.counts(),
@@ -107,6 +133,9 @@ async fn play(seed: u64, script: Script) -> Result<Report, String> {
         compacted: scene.compactors.compaction.files.get(),
         packed: scene.compactors.pack_rounds.get(),
         deleted: scene.compactors.deleted.get(),
+        orphans: scene.compactors.orphans.get(),
+        trims: scene.compactors.trims.get(),
+        sweeps: scene.compactors.sweeps.get(),
         relieved: ground.metrics.compaction.files.get(),
         counts: checker.counts,
         violations: checker.violations().to_vec(),
@@ -114,7 +143,7 @@ async fn play(seed: u64, script: Script) -> Result<Report, String> {
 }
 
 /// The stores and settings of a seed.
-async fn ground(dice: &Dice, trace: Trace) -> Result<Ground, String> {
+async fn ground(dice: &Dice, trace: Trace, script: Script) -> Result<(Ground, Vec<Made>), String> {
     let bucket = objects::Bucket::new(trace.clone());
     let linger = dice.millis(5..60);
     let settings = Settings {
@@ -141,10 +170,13 @@ async fn ground(dice: &Dice, trace: Trace) -> Result<Ground, String> {
     let root = Path::from("w");
     let cluster = Cluster::open(bucket.raw(), &root, shards, &env).await.map_err(|e| e.to_string())?;
     let meta = Arc::new(MemoryStore::new());
-    Ok(Ground {
+    let catalog = Catalog::open(meta.clone()).await.map_err(|e| e.to_string())?;
+    let made = tables(&dice.fork("tables"), &catalog).await?;
+    let ground = Ground {
         cluster,
         bucket,
-        tables: Arc::new(tables(&dice.fork("tables"), meta.clone()).await?),
+        catalog,
+        flaw: script.flaw,
         meta,
         settings: Arc::new(settings),
         hosts: Hosts::default(),
@@ -152,15 +184,19 @@ async fn ground(dice: &Dice, trace: Trace) -> Result<Ground, String> {
         metrics: StoreMetrics::new(&mut Registry::default()),
         trace,
         dice: dice.fork("gateways"),
-    })
+    };
+    Ok((ground, made))
 }
 
+/// A table, and what it was made of.
+type Made = (Arc<Table>, TableSpec);
+
 /// Makes the tables, before anything goes wrong.
-async fn tables(dice: &Dice, meta: Arc<MemoryStore>) -> Result<Tables, String> {
-    let catalog = Catalog::open(meta).await.map_err(|e| e.to_string())?;
+async fn tables(dice: &Dice, catalog: &Catalog) -> Result<Vec<Made>, String> {
     let database: DatabaseName = "a".parse().map_err(|e: InvalidName| e.to_string())?;
     catalog.create_database(&database, None, 0).await.map_err(|e| e.to_string())?;
-    let mut tables = BTreeMap::new();
+    let mut tables = Vec::new();
+    let retention = dice.fork("retention");
     // The first is a log table, the second has a primary key.
     for number in 1..=dice.pick(2..5) {
         let keyed = number == 2 || number > 2 && dice.chance(0.5);
@@ -194,50 +230,51 @@ async fn tables(dice: &Dice, meta: Arc<MemoryStore>) -> Result<Tables, String> {
             let cache = dice.one_of(&["1", "7", "100", "100000"]).to_string();
             spec.properties.insert(AUTO_INCREMENT_CACHE.into(), cache);
         }
+        if retention.chance(0.5) {
+            spec.properties.insert(LOG_TTL.into(), format!("{}ms", retention.pick(5_000..15_000)));
+        }
         let table = catalog.create_table(&database, &spec, 0).await.map_err(|e| e.to_string())?;
-        tables.insert(table.id, table);
+        tables.push((table, spec));
     }
-    Ok(Tables(tables))
+    Ok(tables)
 }
 
-fn scene(dice: &Dice, ground: &Ground) -> Result<Scene, String> {
-    let tables: BTreeMap<_, _> = ground.tables.0.iter().map(|(id, table)| (*id, table.clone())).collect();
-    let whole = tables.values().filter(|table| !table.is_partitioned());
-    let buckets: Vec<Bucket> = whole.flat_map(|table| (0..table.buckets).map(|b| table.bucket(b))).collect();
-    let mut keyed = BTreeMap::new();
-    for table in tables.values().filter(|table| table.has_primary_key()) {
-        let keys = *dice.one_of(&[6, 60, 400]);
-        let prepared = Arc::new(KeyedTable::new(table.clone()).map_err(|e| e.to_string())?);
-        keyed.insert(table.id, KeyedScene { table: prepared, keys });
-    }
-    let mut checker = Checker::new(ground.trace.clone());
-    for bucket in &buckets {
-        if let Some(of) = keyed.get(&bucket.table) {
-            checker.keyed(*bucket, of.rules());
-        }
-    }
-    let gateway = |n: u64| Gateway::new(ground.clone(), n as usize, dice.pick(0..4000) as i64 - 2000);
-    let gateways: Vec<Gateway> = (0..dice.pick(2..4)).map(gateway).collect();
+fn scene(dice: &Dice, ground: &Ground, tables: Vec<Made>) -> Result<Scene, String> {
+    let keys: Vec<u64> = tables.iter().map(|_| *dice.one_of(&[6, 60, 400])).collect();
+    let skews: Vec<i64> = (0..dice.pick(2..4)).map(|_| dice.pick(0..4000) as i64 - 2000).collect();
+    let skew = skews.iter().max().zip(skews.iter().min()).map_or(0, |(most, least)| most.abs_diff(*least));
+    let gateway = |(n, skew): (usize, &i64)| {
+        let fast = n == 0 && ground.flaw == Some(Flaw::FastClock);
+        Gateway::new(ground.clone(), n, skew + if fast { 3_600_000 } else { 0 })
+    };
+    let gateways: Vec<Gateway> = skews.iter().enumerate().map(gateway).collect();
     gateways.iter().for_each(Gateway::start);
     let early_expiry = dice.chance(0.6);
     let compactors = CompactorMetrics::new(&mut Registry::default());
     let workers = workers(&dice.fork("workers"), ground, &compactors);
-    Ok(Scene {
+    let scene = Scene {
         gateways,
         workers,
         compactors,
-        tables,
-        keyed,
-        buckets: Mutex::new(buckets),
+        catalog: ground.catalog.clone(),
+        tables: RwLock::default(),
+        buckets: Mutex::default(),
+        dropped: Mutex::default(),
         partitions: Mutex::default(),
         shards: ground.cluster.shards,
-        checker: Mutex::new(checker),
+        skew: Duration::from_millis(skew),
+        checker: Mutex::new(Checker::new(ground.trace.clone())),
+        flaw: ground.flaw,
         trace: ground.trace.clone(),
         draining: AtomicBool::new(false),
         over: AtomicBool::new(false),
         early_expiry,
         staleness: if early_expiry { ground.settings.lease_ttl } else { Duration::ZERO },
-    })
+    };
+    for ((table, spec), keys) in tables.into_iter().zip(keys) {
+        scene.add_table(&table, spec, keys)?;
+    }
+    Ok(scene)
 }
 
 /// Compactors: none, so that gateways help themselves, or up to two.
@@ -267,7 +304,12 @@ fn start_producers(scene: &Shared, dice: &Dice) -> Vec<tokio::task::JoinHandle<(
 }
 
 /// V1: open requests end, and every bucket takes a row.
-async fn await_recovery(scene: &Shared, producers: Vec<tokio::task::JoinHandle<()>>, dice: &Dice) {
+async fn await_recovery(
+    scene: &Shared,
+    producers: Vec<tokio::task::JoinHandle<()>>,
+    drops: tokio::task::JoinHandle<()>,
+    dice: &Dice,
+) {
     let deadline = Instant::now() + HEALED_WITHIN;
     let buckets = scene.buckets();
     let probes = buckets.iter().enumerate().map(|(n, bucket)| {
@@ -275,18 +317,22 @@ async fn await_recovery(scene: &Shared, producers: Vec<tokio::task::JoinHandle<(
         async move {
             let acked = scene.checker.lock().acked_end(bucket);
             while timeout_at(deadline, clients::send_one(scene, &dice, *bucket, 1, None)).await.is_ok() {
-                if scene.checker.lock().acked_end(bucket) > acked {
+                let checker = scene.checker.lock();
+                if checker.acked_end(bucket) > acked || checker.is_gone(bucket) {
                     return;
                 }
+                drop(checker);
                 sleep(Duration::from_millis(100)).await;
             }
-            let what =
-                format!("{bucket} takes no rows {HEALED_WITHIN:?} after healing: {}", places(scene, bucket));
+            let what = format!(
+                "{bucket} takes no rows {HEALED_WITHIN:?} after healing: {}",
+                scene.places(bucket.shard(scene.shards))
+            );
             scene.checker.lock().violated("V1", what);
         }
     });
     futures::future::join_all(probes).await;
-    for producer in producers {
+    for producer in producers.into_iter().chain([drops]) {
         let abort = producer.abort_handle();
         if timeout_at(deadline, producer).await.is_err() {
             abort.abort();
@@ -296,20 +342,8 @@ async fn await_recovery(scene: &Shared, producers: Vec<tokio::task::JoinHandle<(
     }
 }
 
-/// What each gateway says of a bucket's shard.
-fn places(scene: &Scene, bucket: &Bucket) -> String {
-    let shard = bucket.shard(scene.shards);
-    let place = |gateway: &Gateway| {
-        let life = gateway.life()?;
-        let status = life.host.status().into_iter().find(|s| s.shard == shard)?;
-        let note = if status.open { "open".to_owned() } else { status.note.unwrap_or_default() };
-        Some(format!("{}: {note}", life.link.name()))
-    };
-    scene.gateways.iter().filter_map(place).collect::<Vec<_>>().join("; ")
-}
-
-/// Reads everything once more and lets the checker judge. If a bucket cannot be read the run is V1's already.
-async fn judge(scene: &Scene, dice: &Dice) {
+/// Reads everything that is there, and gives the ends of all logs. If a bucket cannot be read the run is V1's already.
+async fn read_all(scene: &Scene, dice: &Dice) -> Option<BTreeMap<Bucket, u64>> {
     // Only a read that never ends reaches it: without caches, a slow store takes a minute for all of them.
     let deadline = Instant::now() + Duration::from_secs(300);
     let mut ends = BTreeMap::new();
@@ -318,17 +352,17 @@ async fn judge(scene: &Scene, dice: &Dice) {
             Ok(end) => drop(ends.insert(*bucket, end)),
             Err(_) => {
                 scene.checker.lock().violated("V1", format!("{bucket} cannot be read to its end"));
-                return;
+                return None;
             }
         }
-        if scene.keyed.contains_key(&bucket.table)
+        if scene.keyed(bucket).is_some()
             && timeout_at(deadline, clients::scan_all(scene, *bucket, dice)).await.is_err()
         {
             scene.checker.lock().violated("V1", format!("the rows of {bucket} cannot be scanned"));
-            return;
+            return None;
         }
     }
-    scene.checker.lock().finish(&ends);
+    Some(ends)
 }
 
 #[cfg(test)]

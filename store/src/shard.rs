@@ -32,7 +32,7 @@ pub(crate) use encode::{EncodedChunk, Payload, Prepared};
 pub use lookup::{LookupError, RowPage, RowScan};
 pub use merging::Keyed;
 pub(crate) use merging::KeyedRows;
-pub use packs::{Deletable, Inputs, PackError, Round};
+pub use packs::{Deletable, Holdings, Inputs, PackError, Round};
 pub use part::{AppendError, Appended, Part, Stamp, raw_bytes};
 pub use prefixes::Limit;
 pub(crate) use read::{Chunks, Found, read_found, settled};

@@ -74,6 +74,8 @@ pub enum Seen {
     Group(Range<i64>, State),
     /// All rows.
     All(State),
+    /// How many rows there are.
+    Count(u64),
 }
 
 /// A read of rows, and the offsets between which there must be one that explains it.
@@ -116,6 +118,9 @@ impl Checker {
 
     /// Notes what a read of rows saw, which lies between two offsets.
     pub fn looked(&mut self, bucket: Bucket, between: (u64, u64), seen: Seen, who: &str) {
+        if self.is_gone(&bucket) {
+            return;
+        }
         self.counts.looks += 1;
         let (low, high) = between;
         if low > high {
@@ -136,7 +141,8 @@ impl Checker {
             })
             .collect();
         if log.len() as u64 != end {
-            // Said already: rows are missing.
+            // Trimmed before anybody read it; or rows are missing, which is said already.
+            self.trace.count("changelogs not walked");
             return;
         }
         let looks = self.looks.remove(&bucket).unwrap_or_default();
@@ -266,6 +272,7 @@ impl<'a> Walk<'a> {
             Seen::Key(key, image) => state.get(key) != image.as_ref(),
             Seen::Group(keys, rows) => !state.range(keys.clone()).eq(rows),
             Seen::All(all) => state != all,
+            Seen::Count(count) => state.len() as u64 != *count,
         });
         Ok(())
     }
@@ -291,6 +298,16 @@ impl<'a> Walk<'a> {
                     self.at
                 );
                 ("K6", what)
+            }
+            Seen::Count(count) => {
+                let there = self.state.len();
+                (
+                    "K1",
+                    format!(
+                        "{who} was told that there are {count} rows at {high}; at {} there are {there}",
+                        self.at
+                    ),
+                )
             }
             Seen::All(all) => {
                 let fold = &self.state;

@@ -14,7 +14,7 @@ use wadi_model::{Bucket, ErrorKind, Fault};
 use wadi_store::shard::{Keyed, LogAnswer, LookupError, Piece, Shard, Targets};
 
 use super::rows::{GROUP, GROUP_COLUMN, PARTITION_COLUMN, fits_partition, n, name, position};
-use super::{KeyedScene, Scene};
+use super::{KeyedScene, Scene, pages};
 use crate::checker::Entry;
 use crate::checker::keyed::{Image, Logged, Op, Seen, State, Verb};
 use crate::clock::Dice;
@@ -145,9 +145,17 @@ pub(super) async fn look_after(scene: &Scene, dice: &Dice, request: u64, bucket:
 
 /// A lookup or a scan.
 pub(super) async fn look(scene: &Scene, dice: &Dice, bucket: Bucket, who: &str) {
-    let Some(of) = scene.keyed.get(&bucket.table) else { return };
-    if dice.chance(0.25) {
+    let Some(of) = scene.keyed(&bucket) else { return };
+    let kind = dice.pick(0..20);
+    if kind < 3 {
         scan(scene, dice, bucket, who).await;
+        return;
+    }
+    if kind < 5 {
+        return pages::scan(scene, dice, bucket, who).await;
+    }
+    if kind < 7 {
+        pages::count(scene, dice, bucket, who).await;
         return;
     }
     if of.has_groups() && dice.chance(0.5) {
@@ -232,12 +240,12 @@ async fn rows_from(
     }
 }
 
-fn decoded(of: &KeyedScene, partition: &str, rows: &[Bytes]) -> Result<Vec<(i64, Image)>, String> {
+pub(super) fn decoded(of: &KeyedScene, partition: &str, rows: &[Bytes]) -> Result<Vec<(i64, Image)>, String> {
     let all: Vec<usize> = (0..of.table.table().schema().columns().len()).collect();
     images(of, partition, &of.table.decode(rows, &all).map_err(|e| e.to_string())?)
 }
 
-fn internal(error: impl std::fmt::Display) -> LookupError {
+pub(super) fn internal(error: impl std::fmt::Display) -> LookupError {
     LookupError::Internal(error.to_string())
 }
 
@@ -249,7 +257,19 @@ async fn ask<F: Future<Output = Result<(u64, Vec<Seen>), LookupError>>>(
     who: &str,
     question: impl FnOnce(Shard, KeyedScene) -> F,
 ) -> bool {
-    let (Some(life), Some(of)) = (scene.gateway_for(&bucket, dice), scene.keyed.get(&bucket.table)) else {
+    ask_for(scene, dice, bucket, who, dice.millis(1_000..9_000), question).await
+}
+
+/// The same, with so much patience.
+pub(super) async fn ask_for<F: Future<Output = Result<(u64, Vec<Seen>), LookupError>>>(
+    scene: &Scene,
+    dice: &Dice,
+    bucket: Bucket,
+    who: &str,
+    patience: Duration,
+    question: impl FnOnce(Shard, KeyedScene) -> F,
+) -> bool {
+    let (Some(life), Some(of)) = (scene.gateway_for(&bucket, dice), scene.keyed(&bucket)) else {
         return false;
     };
     let who = format!("{who} at {}", life.link.name());
@@ -257,13 +277,13 @@ async fn ask<F: Future<Output = Result<(u64, Vec<Seen>), LookupError>>>(
         life.link.running().await;
         let shard = life.host.shard_of(&bucket, Duration::from_millis(50)).await.ok()?;
         let low = scene.checker.lock().acked_end_before(&bucket, scene.staleness);
-        Some((low, question(shard, of.clone()).await))
+        Some((low, question(shard, of).await))
     };
     let answer = tokio::select! {
         biased;
         () = life.link.died() => None,
         answer = answer => answer,
-        () = sleep(dice.millis(1_000..9_000)) => None,
+        () = sleep(patience) => None,
     };
     let Some((low, answer)) = answer else { return false };
     match answer {
@@ -271,12 +291,15 @@ async fn ask<F: Future<Output = Result<(u64, Vec<Seen>), LookupError>>>(
             scene.trace.note(&who, format_args!("looked at {bucket} {low}..={high}: {}", summary(&seen)));
             let mut checker = scene.checker.lock();
             for seen in seen {
+                // A count comes with the very offset at which it was right.
+                let low = if matches!(seen, Seen::Count(_)) { low.max(high) } else { low };
                 checker.looked(bucket, (low, high), seen, &who);
             }
             true
         }
         Err(error) if error.kind() == ErrorKind::Internal => {
-            scene.checker.lock().violated("K1", format!("{who} cannot look at rows of {bucket}: {error}"));
+            let what = format!("{who} cannot look at rows of {bucket}: {error}");
+            scene.checker.lock().violated_in(&bucket, "K1", what);
             false
         }
         Err(_) => false,

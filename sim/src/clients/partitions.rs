@@ -1,12 +1,13 @@
 //! Partitions, which clients make through the catalog of a gateway when they write to them.
 //!
 //! Each gateway has the real catalog on its own faulty way to the meta store. Whoever asks, a name of a table stands for the same
-//! partition for ever, or rows that were acked could not be found again.
+//! partition until that is dropped, or rows that were acked could not be found again.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::sleep;
-use wadi_model::{Bucket, ErrorKind, Fault, PartitionId, TableId};
+use wadi_model::{Bucket, ErrorKind, Fault, PartitionId, Table};
 
 use super::Scene;
 use crate::clock::Dice;
@@ -17,11 +18,13 @@ const NAMES: u64 = 4;
 /// A bucket to write to: one that is known, or one of a partition, which is made if it is not there. None if that cannot be said
 /// now.
 pub(super) async fn target(scene: &Scene, dice: &Dice) -> Option<Bucket> {
-    let partitioned: Vec<_> = scene.tables.values().filter(|table| table.is_partitioned()).collect();
+    let partitioned: Vec<_> =
+        scene.live_tables().into_iter().filter(|table| table.is_partitioned()).collect();
     if partitioned.is_empty() || dice.chance(0.7) {
-        return Some(*dice.one_of(&scene.buckets()));
+        let buckets = scene.buckets();
+        return (!buckets.is_empty()).then(|| *dice.one_of(&buckets));
     }
-    let table = *dice.one_of(&partitioned);
+    let table = dice.one_of(&partitioned);
     let (name, number) = (format!("p{}", dice.pick(0..NAMES)), dice.pick(0..u64::from(table.buckets)) as u32);
     let lives: Vec<_> = scene.gateways.iter().filter_map(|gateway| gateway.life()).collect();
     if lives.is_empty() {
@@ -47,19 +50,19 @@ pub(super) async fn target(scene: &Scene, dice: &Dice) -> Option<Bucket> {
             if asked.is_new {
                 scene.trace.count("partitions made");
             }
-            scene.met(table.id, &name, partition);
+            scene.met(table, &name, partition);
             Some(Bucket { table: table.id, partition, bucket: number })
         }
         Ok(None) => {
             let what = format!("partition {name} of {} was promised and is not there", table.name);
-            scene.checker.lock().violated("L4", what);
+            scene.checker.lock().violated_in(&table.bucket(0), "L4", what);
             None
         }
         Err(error) => {
             let error: wadi_meta::catalog::CatalogError = error;
             if !matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::OutcomeUnknown) {
                 let what = format!("partition {name} of {} cannot be made: {error}", table.name);
-                scene.checker.lock().violated("L4", what);
+                scene.checker.lock().violated_in(&table.bucket(0), "L4", what);
             }
             None
         }
@@ -67,26 +70,30 @@ pub(super) async fn target(scene: &Scene, dice: &Dice) -> Option<Bucket> {
 }
 
 impl Scene {
+    /// The tables that nobody has begun to drop.
+    pub(super) fn live_tables(&self) -> Vec<Arc<Table>> {
+        let tables: Vec<_> = self.tables.read().values().map(|known| known.table.clone()).collect();
+        let checker = self.checker.lock();
+        tables.into_iter().filter(|table| !checker.is_gone(&table.bucket(0))).collect()
+    }
+
     /// Notes a partition that a gateway knows.
-    fn met(&self, table: TableId, name: &str, partition: PartitionId) {
-        let mut known = self.buckets.lock();
-        let mut names = self.partitions.lock();
-        if names.contains_key(&partition) {
+    fn met(&self, table: &Table, name: &str, partition: PartitionId) {
+        if self.partitions.lock().contains_key(&partition) {
             return;
         }
-        let mut checker = self.checker.lock();
-        let of_table = known.iter().filter(|bucket| bucket.table == table).map(|bucket| bucket.partition);
-        if let Some(other) = of_table.into_iter().find(|id| names.get(id).is_some_and(|n| n == name)) {
-            let what = format!("partition {name} of table {table} is {other}, and {partition} too");
-            return checker.violated("L4", what);
+        let of_table = self.buckets().into_iter().filter(|bucket| bucket.table == table.id);
+        let other = of_table
+            .map(|bucket| bucket.partition)
+            .find(|id| self.partitions.lock().get(id).is_some_and(|known| known == name));
+        if let Some(other) = other {
+            let what = format!("partition {name} of {} is {other}, and {partition} too", table.name);
+            return self.checker.lock().violated_in(&table.bucket(0), "L4", what);
         }
-        names.insert(partition, name.to_owned());
-        for bucket in 0..self.tables[&table].buckets {
-            let bucket = Bucket { table, partition, bucket };
-            if let Some(of) = self.keyed.get(&table) {
-                checker.keyed(bucket, of.rules());
-            }
-            known.push(bucket);
+        self.partitions.lock().insert(partition, name.to_owned());
+        // A table that is dropped takes its partitions along.
+        if !self.is_gone(&table.bucket(0)) {
+            self.add_buckets(table, partition);
         }
     }
 }

@@ -50,7 +50,7 @@ pub async fn produce(scene: Shared, producer: String, kind: Kind, sequence: &Ato
         let number = sequence.fetch_add(1, Ordering::Relaxed);
         let rows = match dice.pick(0..20) {
             // Without caches each key is some requests, so that parts with keys are kept smaller.
-            0 if scene.keyed.contains_key(&bucket.table) => dice.pick(100..300),
+            0 if scene.keyed(&bucket).is_some() => dice.pick(100..300),
             0 => dice.pick(500..3000),
             1..4 => dice.pick(20..200),
             _ => dice.pick(1..8),
@@ -77,6 +77,9 @@ pub async fn send_one(scene: &Scene, dice: &Dice, bucket: Bucket, count: u64, st
     let patience = if dice.chance(0.1) { dice.pick(1..4) } else { u64::MAX };
     let (mut doubt, mut tries) = (false, 0);
     loop {
+        if scene.is_gone(&bucket) {
+            return;
+        }
         let Some(life) = scene.gateway_for(&bucket, dice) else {
             sleep(dice.millis(50..300)).await;
             continue;
@@ -95,7 +98,7 @@ pub async fn send_one(scene: &Scene, dice: &Dice, bucket: Bucket, count: u64, st
         };
         match outcome {
             Try::Acked(_) => {
-                if scene.keyed.contains_key(&bucket.table) && dice.chance(0.3) {
+                if scene.keyed(&bucket).is_some() && dice.chance(0.3) {
                     keyed::look_after(scene, dice, request, bucket).await;
                 }
                 return;
@@ -128,15 +131,15 @@ fn part(
     let (table, partition) = (scene.table(&bucket), scene.partition(&bucket));
     let compression =
         *dice.one_of(&[LogCompression::None, LogCompression::Lz4, LogCompression::Zstd { level: 1 }]);
-    let (request, rows, keyed) = match scene.keyed.get(&bucket.table) {
+    let (request, rows, keyed) = match scene.keyed(&bucket) {
         None => {
             let request = scene.checker.lock().begin(bucket, count);
-            (request, rows(table, &partition, first_id(request), count)?, None)
+            (request, rows(&table, &partition, first_id(request), count)?, None)
         }
         Some(of) => {
-            let ops = keyed::ops(of, dice, count);
+            let ops = keyed::ops(&of, dice, count);
             let request = scene.checker.lock().begin_keyed(bucket, ops.clone());
-            let KeyedRows { rows, keyed } = keyed::rows(of, &partition, &ops, first_id(request))?;
+            let KeyedRows { rows, keyed } = keyed::rows(&of, &partition, &ops, first_id(request))?;
             (request, rows, Some(keyed))
         }
     };
@@ -203,7 +206,7 @@ async fn ask(scene: &Scene, life: &Life, part: Part, request: u64) -> Try {
             drop(checker);
             Try::Acked(appended)
         }
-        Err(error) => judge(scene, error, request),
+        Err(error) => judge(scene, error, request, &bucket),
     };
     life.link.running().await;
     sleep(way).await;
@@ -211,7 +214,7 @@ async fn ask(scene: &Scene, life: &Life, part: Part, request: u64) -> Try {
 }
 
 /// What a client concludes from an error.
-fn judge(scene: &Scene, error: AppendError, request: u64) -> Try {
+fn judge(scene: &Scene, error: AppendError, request: u64, bucket: &Bucket) -> Try {
     use wadi_model::Fault;
     match error {
         AppendError::OutcomeUnknown => Try::Doubt,
@@ -235,7 +238,8 @@ fn judge(scene: &Scene, error: AppendError, request: u64) -> Try {
             Try::Nothing
         }
         error => {
-            scene.checker.lock().violated("L3", format!("request {request} was refused: {error}"));
+            let what = format!("request {request} was refused: {error}");
+            scene.checker.lock().violated_in(bucket, "L3", what);
             Try::Nothing
         }
     }

@@ -4,7 +4,7 @@ use crate::Summary;
 
 use super::*;
 
-const SCRIPT: Script = Script { trouble: Duration::from_secs(25), verbose: false };
+const SCRIPT: Script = Script { trouble: Duration::from_secs(25), verbose: false, flaw: None };
 
 /// Runs seeds, none of which may violate anything.
 fn run_all(seeds: std::ops::Range<u64>) -> Summary {
@@ -43,6 +43,14 @@ fn assert_eventful(summary: &Summary) {
         "objects deleted",
         "prefix lookups",
         "partitions made",
+        "partitions dropped",
+        "tables dropped",
+        "databases swept",
+        "rounds of trimming",
+        "reads of trimmed rows",
+        "scans in pages that came to their end",
+        "counts",
+        "F2: requests of gateways that slept longer than lease and grace",
     ] {
         assert!(summary.count(kind) > 0, "no {kind} in\n{summary}");
     }
@@ -63,6 +71,33 @@ fn invariants_hold_in_the_second_dozen_seeds() {
 fn some_seed_has_a_put_that_meets_a_fence() {
     let met = |seed| run_all(seed..seed + 1).count("PUT met a FENCE") > 0;
     assert!((200..300).any(met), "no PUT met a FENCE in a hundred seeds");
+}
+
+/// What is broken on purpose is found, by its name, in one of some seeds.
+fn finds(flaw: Flaw, invariant: &str) {
+    let broken = |seed| {
+        let report = run(seed, Script { flaw: Some(flaw), ..SCRIPT }).unwrap();
+        report.violations.iter().any(|violation| violation.invariant == invariant)
+    };
+    assert!((0..10).any(broken), "{flaw:?} was not found under {invariant}");
+}
+
+#[test]
+fn rows_that_leave_too_early_or_too_late_are_found() {
+    finds(Flaw::FastClock, "R1");
+    finds(Flaw::NoRetention, "R1");
+}
+
+#[test]
+fn objects_and_rows_that_are_left_or_lost_are_found() {
+    finds(Flaw::NoDeletion, "T4");
+    finds(Flaw::NoSweep, "T4");
+    finds(Flaw::LosesPack, "T4");
+}
+
+#[test]
+fn pages_that_do_not_show_one_time_are_found() {
+    finds(Flaw::PagesOfManyTimes, "K1");
 }
 
 /// Without tokio's seed (see `.cargo/config.toml`) a run cannot repeat itself.

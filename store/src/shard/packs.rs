@@ -32,10 +32,12 @@ pub(super) use trim::Looked;
 pub(super) use weigh::Weight;
 
 pub use deletion::Deletable;
+pub use holdings::Holdings;
 pub use plan::{Inputs, Round};
 
 mod commit;
 mod deletion;
+mod holdings;
 mod plan;
 mod remains;
 mod state;

@@ -165,6 +165,8 @@ fn reads_are_held_against_the_fold() {
     assert!(history().saw((2, 5), state(&[(1, new), (2, two)])).is_empty());
     assert!(history().saw((5, 5), state(&[(1, new)])).is_empty());
     assert_eq!(history().saw((0, 5), state(&[(1, old)])), ["K1"], "never at one time");
+    assert!(history().saw((2, 2), Seen::Count(2)).is_empty());
+    assert_eq!(history().saw((5, 5), Seen::Count(2)), ["K1"], "one was deleted");
     let group = |keys, rows: &[(i64, Option<Image>)]| {
         Seen::Group(keys, rows.iter().filter_map(|(key, image)| Some((*key, (*image)?))).collect())
     };

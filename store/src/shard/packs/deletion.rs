@@ -102,7 +102,7 @@ impl Shard {
 }
 
 /// The last log object that may be deleted.
-fn last_deletable(state: &PackState, progress: Progress) -> LogSeq {
+pub(super) fn last_deletable(state: &PackState, progress: Progress) -> LogSeq {
     // The object at the durable position is the one that a takeover looks at.
     LogSeq(state.packed_for_good().0.min(progress.flushed.0.saturating_sub(1)))
 }

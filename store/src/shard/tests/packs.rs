@@ -149,6 +149,32 @@ async fn what_is_packed_may_be_deleted_and_only_that() {
 }
 
 #[tokio::test]
+async fn holdings_tell_what_is_live_and_what_is_dead() {
+    let world = world();
+    world.set_time(1_000);
+    let shard = world.open().await;
+    for i in 0..3 {
+        shard.append(world.part(0, i..i + 1)).await.unwrap();
+    }
+    settle(&shard).await;
+    let held = shard.holdings().await.unwrap();
+    assert_eq!((held.log, held.deletable), (vec![LogSeq(2), LogSeq(3), LogSeq(4)], LogSeq(0)));
+    let made = world.pack(&shard).await.unwrap();
+    settle(&shard).await;
+    let held = shard.holdings().await.unwrap();
+    assert_eq!((held.live, held.dead), (made.packs.clone(), Vec::new()));
+    assert_eq!((held.deletable, held.flushed), (LogSeq(4), LogSeq(5)));
+    world.delete(&shard).await;
+    world.set_ttl("1ms");
+    world.set_time(9_000_000);
+    shard.trim().await.unwrap();
+    settle(&shard).await;
+    let held = shard.holdings().await.unwrap();
+    assert_eq!((held.live, held.dead), (Vec::new(), made.packs));
+    assert!(!held.log.contains(&LogSeq(4)), "reported as deleted");
+}
+
+#[tokio::test]
 async fn shared_packs_are_merged_and_large_buckets_leave_them() {
     let world = world();
     let shard = world.open().await;

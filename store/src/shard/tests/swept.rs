@@ -2,6 +2,7 @@
 
 use super::setup::World;
 use super::*;
+use crate::log::{object_path, read_object};
 
 /// A shard that has forgotten its buckets, and then took a write to bucket 0. Its table is not dropped any more.
 async fn swept() -> World {
@@ -36,6 +37,25 @@ async fn a_dropped_bucket_goes_on_where_the_log_says() {
     let shard = world.open().await;
     assert_eq!(shard.bounds(&world.bucket(0)), Bounds { log_start: Offset(3), high_watermark: Offset(5) });
     assert_eq!(world.read(&shard, 0, 3).await, [3, 4]);
+}
+
+#[tokio::test]
+async fn a_dropped_bucket_with_several_chunks_in_its_first_object_is_replayed() {
+    let world = World::with(|settings| {
+        (settings.linger, settings.linger_small) = (Duration::from_millis(50), Duration::from_millis(50));
+    });
+    let shard = world.open().await;
+    let other = Part { compression: LogCompression::None, ..world.part(0, 3..5) };
+    let (one, two) = futures::join!(shard.append(world.part(0, 0..3)), shard.append(other));
+    assert_eq!((one.unwrap().base_offset, two.unwrap().base_offset), (Offset(0), Offset(3)));
+    let path = object_path(&world.context.root, ShardId(0), LogSeq(2));
+    let object = read_object(world.context.objects.as_ref(), &path).await.unwrap().unwrap();
+    assert_eq!(object.footer.chunks.len(), 2, "both are in one object");
+    shard.abandon("a crash").await;
+    shard.ended().await;
+    world.dropped.lock().insert(world.table.id);
+    let next = world.open().await;
+    assert_eq!(next.bounds(&world.bucket(0)).high_watermark, Offset(5));
 }
 
 #[tokio::test]
