@@ -282,6 +282,7 @@ async fn keep(inner: Arc<Inner>, shard: ShardId, session: Arc<dyn Session>) {
 
 /// Opens a claimed shard and serves it until it ends. Says why it ended.
 async fn serve(inner: &Inner, claim: &Claim) -> String {
+    let begun = Instant::now();
     let taken = tokio::select! {
         biased;
         taken = take_over(&inner.context, claim) => taken,
@@ -301,7 +302,9 @@ async fn serve(inner: &Inner, claim: &Claim) -> String {
             return error.to_string();
         }
     };
-    tracing::info!(shard = %claim.shard(), token = %claim.token(), "shard open");
+    let seconds = begun.elapsed().as_secs_f64();
+    inner.context.metrics.takeover_seconds.observe(seconds);
+    tracing::info!(shard = %claim.shard(), token = %claim.token(), seconds, "shard open");
     inner.places.opened(shard.clone());
     let relief =
         relieve(inner.context.clone(), claim.shard(), shard.database().clone(), inner.compactors.clone());

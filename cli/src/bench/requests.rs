@@ -138,6 +138,11 @@ impl Counts {
     }
 }
 
+/// A number without labels in a page of metrics.
+pub(crate) fn value(page: &str, name: &str) -> Option<f64> {
+    page.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.trim().parse().ok())
+}
+
 /// Waits until the server has written nothing but metadata and the lists of databases for a while.
 pub(crate) async fn quiet(client: &Client, calm: Duration) -> Result<Counts, Failure> {
     let written = |counts: &Counts| ["log", "pack", "state"].map(|kind| counts.kind(kind).puts);
@@ -181,6 +186,8 @@ wadi_other_total{request=\"put\",kind=\"log\"} 9
         assert_eq!(counts.since(&counts).all(), Requests::default());
         assert_eq!(counts.since(&Counts::default()), counts);
         assert_eq!(counts.all().puts, 3);
+        assert_eq!(value(PAGE, "wadi_store_put_seconds_sum"), Some(1.5));
+        assert_eq!(value(PAGE, "wadi_store_put_seconds"), None);
     }
 
     #[test]

@@ -24,7 +24,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub(crate) struct ServerArgs {
     /// Shards of the server.
     #[arg(long, env = "WADI_SHARDS", default_value_t = 4)]
-    shards: u32,
+    pub(crate) shards: u32,
     /// Least time between two writes of a busy shard: what gateways on S3 have. They wait 250ms where chunks are small.
     #[arg(long, env = "WADI_LINGER", default_value = "50ms", value_parser = humantime::parse_duration)]
     linger: Duration,
@@ -65,7 +65,11 @@ impl BenchPlace {
         for (name, _) in env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("WADI_")) {
             command.env_remove(name);
         }
-        command.arg("dev").args(["--listen", "127.0.0.1:0", "--data-dir"]).arg(at("data"));
+        command.arg("dev").args(["--listen", "127.0.0.1:0"]);
+        // Who names an object store looks after what is in it.
+        if !self.args.flags.iter().any(|flag| flag.starts_with("--object-store")) {
+            command.arg("--data-dir").arg(at("data"));
+        }
         command.arg("--address-file").arg(&address).args(["--shards", &self.args.shards.to_string()]);
         command.args(["--linger", &humantime::format_duration(self.args.linger).to_string()]);
         command.args(&self.args.flags).args(flags);

@@ -7,6 +7,7 @@ mod load;
 mod lookup;
 mod packs;
 mod read;
+mod recover;
 mod upsert;
 mod usage;
 
@@ -30,6 +31,8 @@ pub(crate) enum BenchCommand {
     Bill(bill::BillArgs),
     /// Count the requests that read a bucket, before and after it is packed.
     Packs(packs::PacksArgs),
+    /// Time how long shards take to open after their owner was killed.
+    Recover(recover::RecoverArgs),
 }
 
 pub(crate) async fn run(command: BenchCommand, context: &Context) -> Result<(), Failure> {
@@ -40,5 +43,6 @@ pub(crate) async fn run(command: BenchCommand, context: &Context) -> Result<(), 
         BenchCommand::Lookup(args) => lookup::run(args, context).await,
         BenchCommand::Bill(args) => bill::run(args, context).await,
         BenchCommand::Packs(args) => packs::run(args, context).await,
+        BenchCommand::Recover(args) => recover::run(args, context).await,
     }
 }

@@ -12,15 +12,13 @@ use serde::Serialize;
 use tokio::time::{Instant, sleep};
 
 use super::load::LoadArgs;
+use super::packs::CALM;
 use super::usage::{Before, Cost};
 use crate::bench::requests::{Counts, Prices, Requests, quiet};
 use crate::bench::server::{BenchPlace, ServerArgs};
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::output;
-
-/// Memtables are flushed once a minute, and an idle compactor looks once a minute.
-const SLOWEST: Duration = Duration::from_secs(130);
 
 /// Count what rows cost in requests and bytes written, until they are packed.
 #[derive(Debug, Args)]
@@ -69,7 +67,7 @@ pub(super) async fn run(args: BillArgs, context: &Context) -> Result<(), Failure
     let tally = load.run(client).await?;
     context.remark("waiting until all is packed and merged");
     let begun = Instant::now();
-    let after = quiet(client, args.pack_interval + SLOWEST).await?;
+    let after = quiet(client, args.pack_interval + CALM).await?;
     let quiet_seconds = begun.elapsed().as_secs_f64();
     let cost = usage.cost();
     context.remark("watching the idle server");

@@ -24,7 +24,7 @@ const NEVER: [&str; 2] = ["--pack-interval", "1day"];
 const AT_ONCE: [&str; 2] = ["--pack-interval", "1s"];
 
 /// Memtables are flushed once a minute, and an idle compactor looks once a minute.
-const CALM: Duration = Duration::from_secs(130);
+pub(super) const CALM: Duration = Duration::from_secs(130);
 
 /// Count the requests that read a bucket, before and after it is packed.
 #[derive(Debug, Args)]
