@@ -11,6 +11,7 @@ use clap::Args;
 use serde::Serialize;
 use tokio::time::{Instant, sleep};
 
+use super::drive::Done;
 use super::load::LoadArgs;
 use super::packs::CALM;
 use super::usage::{Before, Cost};
@@ -77,12 +78,14 @@ pub(super) async fn run(args: BillArgs, context: &Context) -> Result<(), Failure
     let idle_seconds = begun.elapsed().as_secs_f64();
     server.kill().await?;
     let work = after.since(&before);
-    let (all, raw, accepted) = (work.all(), work.raw_bytes, work.kind("log").put_bytes);
+    // Of rows as they were sent: the server counts those of the changelog.
+    let Done { rows, raw_bytes: raw, .. } = tally.done;
+    let (all, accepted) = (work.all(), work.kind("log").put_bytes);
     let report = Report {
         seconds: tally.took.as_secs_f64(),
         quiet_seconds,
         requests: tally.requests,
-        rows: work.rows,
+        rows,
         raw_bytes: raw,
         accepted_bytes: accepted,
         put_per_accepted: ratio(all.put_bytes, accepted),
