@@ -23,6 +23,11 @@ impl Context {
         Context { json: global.json, quiet: global.quiet, url: global.url.clone() }
     }
 
+    /// The same for another server.
+    pub(crate) fn at(&self, url: &str) -> Context {
+        Context { url: url.to_owned(), ..self.clone() }
+    }
+
     /// A client for someone who waits at a terminal: it retries, but not for long.
     pub(crate) fn client(&self) -> Result<Client, Failure> {
         self.client_with(Duration::from_secs(5), ArrowCompression::default())

@@ -82,11 +82,11 @@ pub struct Server {
 /// Starts a compactor. It waits for a cluster that nobody has made yet.
 pub async fn start(config: CompactorConfig) -> Result<Server, StartError> {
     let env = Env::default();
-    let objects = objects::open(&config.object_store, &config.s3, &env)?;
+    let mut registry = Registry::default();
+    let objects = objects::open(&config.object_store, &config.s3, &env)?.counted(&mut registry);
     let failed = |source| StartError::Listen { address: config.listen, source };
     let listener = TcpListener::bind(config.listen).await.map_err(failed)?;
     let address = listener.local_addr().map_err(failed)?;
-    let mut registry = Registry::default();
     let metrics = CompactorMetrics::new(&mut registry);
     let http = Owned::spawn(serve(listener, registry));
     if let Some(path) = &config.address_file {

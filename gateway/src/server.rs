@@ -78,7 +78,7 @@ pub struct Server {
 pub async fn start(config: GatewayConfig, mut registry: Registry) -> Result<Server, StartError> {
     config.settings.validate()?;
     let env = Env::default();
-    let objects = objects::open(&config.object_store, &config.s3, &env)?;
+    let objects = objects::open(&config.object_store, &config.s3, &env)?.counted(&mut registry);
     let (meta, cluster) = metadata::open(&config.meta, &objects, config.shards, &env).await?;
     let listener = TcpListener::bind(config.listen)
         .await

@@ -317,11 +317,13 @@ async fn await_recovery(
         async move {
             let acked = scene.checker.lock().acked_end(bucket);
             while timeout_at(deadline, clients::send_one(scene, &dice, *bucket, 1, None)).await.is_ok() {
-                let checker = scene.checker.lock();
-                if checker.acked_end(bucket) > acked || checker.is_gone(bucket) {
+                let is_done = {
+                    let checker = scene.checker.lock();
+                    checker.acked_end(bucket) > acked || checker.is_gone(bucket)
+                };
+                if is_done {
                     return;
                 }
-                drop(checker);
                 sleep(Duration::from_millis(100)).await;
             }
             let what = format!(

@@ -28,6 +28,8 @@ pub struct StoreMetrics {
     pub owned_shards: Gauge,
     /// Takeovers that ended with an open shard.
     pub takeovers: Counter,
+    /// Seconds from a shard's claim until it is open.
+    pub takeover_seconds: Histogram,
     /// Shards given up because an outcome was unknown or the lease was lost.
     pub poisoned: Counter,
     /// Ranged GETs of log objects.
@@ -60,6 +62,7 @@ impl StoreMetrics {
             unflushed_bytes: Gauge::default(),
             owned_shards: Gauge::default(),
             takeovers: Counter::default(),
+            takeover_seconds: latency(),
             poisoned: Counter::default(),
             log_gets: Counter::default(),
             log_get_bytes: Counter::default(),
@@ -89,6 +92,12 @@ impl StoreMetrics {
         );
         store.register("owned_shards", "Shards owned and open", metrics.owned_shards.clone());
         store.register("takeovers", "Shards taken over", metrics.takeovers.clone());
+        store.register_with_unit(
+            "takeover",
+            "From claim to open shard",
+            Unit::Seconds,
+            metrics.takeover_seconds.clone(),
+        );
         store.register("poisoned_shards", "Shards given up in doubt", metrics.poisoned.clone());
         store.register("log_gets", "Ranged GETs of log objects", metrics.log_gets.clone());
         store.register_with_unit(

@@ -11,9 +11,11 @@ use object_store::path::Path;
 use object_store::{BackoffConfig, ObjectStore, RetryConfig};
 use wadi_model::env::Env;
 
+pub use counted::{Counted, RequestMetrics};
 pub use guarded::Guarded;
 pub use health::{Health, Illness};
 
+mod counted;
 mod guarded;
 mod health;
 

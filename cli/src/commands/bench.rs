@@ -1,9 +1,13 @@
 //! `wadi bench`: measures a server. Figures of server and client are told apart.
 
 mod append;
+mod bill;
 mod drive;
+mod load;
 mod lookup;
+mod packs;
 mod read;
+mod recover;
 mod upsert;
 mod usage;
 
@@ -23,6 +27,12 @@ pub(crate) enum BenchCommand {
     Upsert(upsert::UpsertArgs),
     /// Find rows by their keys.
     Lookup(lookup::LookupArgs),
+    /// Count what rows cost in requests and bytes written, until they are packed.
+    Bill(bill::BillArgs),
+    /// Count the requests that read a bucket, before and after it is packed.
+    Packs(packs::PacksArgs),
+    /// Time how long shards take to open after their owner was killed.
+    Recover(recover::RecoverArgs),
 }
 
 pub(crate) async fn run(command: BenchCommand, context: &Context) -> Result<(), Failure> {
@@ -31,5 +41,8 @@ pub(crate) async fn run(command: BenchCommand, context: &Context) -> Result<(), 
         BenchCommand::Read(args) => read::run(args, context).await,
         BenchCommand::Upsert(args) => upsert::run(args, context).await,
         BenchCommand::Lookup(args) => lookup::run(args, context).await,
+        BenchCommand::Bill(args) => bill::run(args, context).await,
+        BenchCommand::Packs(args) => packs::run(args, context).await,
+        BenchCommand::Recover(args) => recover::run(args, context).await,
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::watch;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 use wadi_meta::{Compare, MetaErrorKind, Revision, Session, Txn, TxnOutcome};
 use wadi_model::ShardId;
 
@@ -121,6 +121,7 @@ pub(super) async fn keep(inner: Arc<Inner>, shard: ShardId, session: Arc<dyn Ses
 
 /// Opens a claimed shard and serves it until it ends. Says why it ended.
 async fn serve(inner: &Inner, claim: &Claim, wanted: &mut Wanted) -> String {
+    let begun = Instant::now();
     let taken = tokio::select! {
         biased;
         taken = take_over(&inner.context, claim) => taken,
@@ -141,7 +142,9 @@ async fn serve(inner: &Inner, claim: &Claim, wanted: &mut Wanted) -> String {
             return error.to_string();
         }
     };
-    tracing::info!(shard = %claim.shard(), token = %claim.token(), "shard open");
+    let seconds = begun.elapsed().as_secs_f64();
+    inner.context.metrics.takeover_seconds.observe(seconds);
+    tracing::info!(shard = %claim.shard(), token = %claim.token(), seconds, "shard open");
     inner.places.opened(shard.clone());
     let relief =
         relieve(inner.context.clone(), claim.shard(), shard.database().clone(), inner.compactors.clone());

@@ -79,7 +79,7 @@ pub(super) async fn run(args: ReadArgs, context: &Context) -> Result<(), Failure
 }
 
 /// The first offset of each bucket that has rows, and its end.
-fn ranges(from: Vec<BucketOffset>, to: &[BucketOffset]) -> Vec<(BucketOffset, u64)> {
+pub(super) fn ranges(from: Vec<BucketOffset>, to: &[BucketOffset]) -> Vec<(BucketOffset, u64)> {
     let end = |b: &BucketOffset| to.iter().find(|t| (&t.partition, t.bucket) == (&b.partition, b.bucket));
     let range = |b: BucketOffset| end(&b).map(|t| t.offset).filter(|end| *end > b.offset).map(|end| (b, end));
     from.into_iter().filter_map(range).collect()
@@ -95,7 +95,9 @@ async fn pass(
 ) -> Result<Pass, Failure> {
     let before = Before::now(args.server_pid)?;
     let begun = Instant::now();
-    let buckets = iter(ranges.iter().map(|(bucket, end)| read(client, args, bucket, *end, columns)));
+    let buckets = iter(
+        ranges.iter().map(|(bucket, end)| read(client, &args.table, args.answer_size, bucket, *end, columns)),
+    );
     let read: Vec<(u64, u64)> = buckets.buffer_unordered(usize::from(args.connections)).try_collect().await?;
     let seconds = begun.elapsed().as_secs_f64();
     let rows = read.iter().map(|(rows, _)| rows).sum();
@@ -110,9 +112,10 @@ async fn pass(
 }
 
 /// Rows and bytes of one bucket.
-async fn read(
+pub(super) async fn read(
     client: &Client,
-    args: &ReadArgs,
+    table: &TableName,
+    answer_size: ByteSize,
     bucket: &BucketOffset,
     end: u64,
     columns: &[String],
@@ -122,12 +125,12 @@ async fn read(
         partition: Some(bucket.partition.clone()).filter(|p| !p.is_empty()),
         offset: bucket.offset,
         columns: columns.to_vec(),
-        max_bytes: Some(args.answer_size.0),
+        max_bytes: Some(answer_size.0),
         ..LogQuery::default()
     };
     let (mut rows, mut bytes) = (0, 0);
     while query.offset < end {
-        let answer = client.log(&args.table, &query).await?;
+        let answer = client.log(table, &query).await?;
         if answer.next_offset <= query.offset {
             return Err(Failure::new(format!(
                 "bucket {} gives nothing at offset {}",

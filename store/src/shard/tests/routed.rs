@@ -105,7 +105,7 @@ impl Two {
             }
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
-        assert!(matches!(self.other.state(&bucket, PATIENCE).await, Ok(_)));
+        assert!(self.other.state(&bucket, PATIENCE).await.is_ok());
     }
 
     fn world(&self) -> &World {
