@@ -79,9 +79,8 @@ async fn share(ground: &Ground, drops: &Drops, session: &dyn Session, held: &mut
         ground.metrics.members.set(live as i64);
         let too_many = held.len().saturating_sub(most);
         if too_many > 0 {
-            let given: BTreeMap<_, _> = (0..too_many).filter_map(|_| held.pop_last()).collect();
-            doubtful.extend(given.keys().copied());
-            release(given, true).await;
+            let given = (0..too_many).filter_map(|_| held.pop_last()).collect();
+            doubtful.extend(release(given, true).await);
         }
         let again = match take(ground, drops, session, &who, most, &taken, held, &mut doubtful).await {
             Ok(()) => LOOK_AGAIN,
@@ -148,16 +147,18 @@ async fn take(
     Ok(())
 }
 
-/// Ends the works of shards, and gives the shards back if the session still lives.
-async fn release(held: BTreeMap<ShardId, Held>, give_back: bool) {
+/// Ends the works of shards, and gives the shards back if the session still lives. Says which were maybe not given back.
+async fn release(held: BTreeMap<ShardId, Held>, give_back: bool) -> Vec<ShardId> {
     let each = held.into_iter().map(|(shard, Held { duty, over, works })| async move {
         over.send_replace(true);
         works.join().await;
         if give_back && let Err(error) = duty.give_back().await {
             tracing::debug!(%shard, %error, "a shard was not given back; it is free when the session ends");
+            return Some(shard);
         }
+        None
     });
-    join_all(each).await;
+    join_all(each).await.into_iter().flatten().collect()
 }
 
 #[cfg(test)]
