@@ -71,6 +71,8 @@ print(*(s.getsockname()[1] for s in sockets), sep="\n")' "$port")
     run s3 env BIND_HOST=127.0.0.1 GATEWAY_PORT="${ports[2]}" STATE_DIR="$dir/s3" "$root/.venv/bin/ministack"
     until_it "the S3 server" s3 curl -sf -X PUT "$s3/wadi"
 
+    # Any credentials will do: this server checks none.
+    export AWS_ACCESS_KEY_ID=${AWS_ACCESS_KEY_ID:-any} AWS_SECRET_ACCESS_KEY=${AWS_SECRET_ACCESS_KEY:-any}
     local shared=(--object-store s3://wadi/cluster --s3-endpoint "$s3" --s3-region us-east-1 --s3-allow-http
         --meta etcd --etcd-endpoints "$etcd")
     for number in 1 2 3; do

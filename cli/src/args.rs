@@ -46,7 +46,7 @@ pub(crate) struct Global {
 pub(crate) enum Command {
     /// Start everything in one process, on a local directory, for trying and developing.
     Dev(dev::DevArgs),
-    /// Start a gateway on an object store.
+    /// Start a gateway on an object store, or drain one.
     Gateway(gateway::GatewayArgs),
     /// Start a compactor beside gateways that share etcd.
     Compactor(compactor::CompactorArgs),

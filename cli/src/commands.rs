@@ -28,7 +28,7 @@ pub(crate) async fn run(cli: Cli) -> Result<(), Failure> {
     let context = Context::new(&cli.global);
     match cli.command {
         Command::Dev(args) => dev::run(args).await,
-        Command::Gateway(args) => gateway::run(args).await,
+        Command::Gateway(args) => gateway::run(args, &context).await,
         Command::Compactor(args) => compactor::run(args).await,
         Command::Database(command) => database::run(command, &context).await,
         Command::Table(command) => table::run(command, &context).await,

@@ -1,6 +1,7 @@
 //! Databases, tables, and how the server is.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use http::Method;
 use serde::{Deserialize, Serialize};
@@ -167,6 +168,29 @@ impl Client {
     /// What the server tells about itself: version, shards, owners, lag.
     pub async fn status(&self) -> Result<Value, ClientError> {
         self.call(Call::get("/v1/status")).await?.json()
+    }
+
+    /// Has a gateway give its shards to the others, and says how many it still has after at most `wait`.
+    ///
+    /// # Errors
+    ///
+    /// See [`ClientError`].
+    pub async fn drain(&self, wait: Duration) -> Result<u64, ClientError> {
+        #[derive(Deserialize)]
+        struct Drained {
+            shards: u64,
+        }
+        let call = Call::new(Method::POST, "/v1/drain", Repeat::Safe).query("wait_ms", wait.as_millis());
+        Ok(self.call(call).await?.json::<Drained>()?.shards)
+    }
+
+    /// Takes a drain back.
+    ///
+    /// # Errors
+    ///
+    /// See [`ClientError`].
+    pub async fn stay(&self) -> Result<(), ClientError> {
+        self.call(Call::new(Method::DELETE, "/v1/drain", Repeat::Safe)).await.map(drop)
     }
 
     /// Whether the process answers. Asked once, without retries.

@@ -158,6 +158,7 @@ pub fn router(gateway: Gateway) -> Router {
         .nest("/v1/databases/{database}/tables/{table}", table)
         .nest("/internal/v1/shards/{shard}", internal::routes())
         .route("/v1/status", get(api::status::status))
+        .route("/v1/drain", post(api::status::drain).delete(api::status::stay))
         .route("/health", get(api::status::health))
         .route("/ready", get(api::status::ready))
         .route("/metrics", get(api::status::metrics))

@@ -18,7 +18,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
 use wadi_meta::followed::Followed;
 use wadi_meta::members::{Members, announce};
-use wadi_meta::{MetaErrorKind, MetaStore, Session};
+use wadi_meta::{MetaErrorKind, MetaStore, Revision, Session};
 use wadi_model::{Bucket, ShardId};
 
 use crate::cluster::Cluster;
@@ -174,7 +174,7 @@ impl Host {
 
     /// The owner of a shard, as the meta store said last.
     pub fn owner(&self, shard: ShardId) -> Option<Owner> {
-        self.inner.owner(shard)
+        self.inner.owned(shard).map(|(owner, _)| owner)
     }
 
     /// Waits until a shard may be elsewhere than at the time of the call that made the handle.
@@ -200,7 +200,11 @@ impl Host {
     pub fn status(&self) -> Vec<ShardStatus> {
         let mut all = self.inner.places.status();
         for status in all.iter_mut().filter(|status| !status.open) {
-            status.owner = self.owner(status.shard).filter(|owner| owner.gateway != self.inner.gateway);
+            let owned = self.inner.owned(status.shard);
+            if let Some((owner, since)) = owned.filter(|(owner, _)| owner.gateway != self.inner.gateway) {
+                status.token = Some(self.inner.cluster.token(since));
+                status.owner = Some(owner);
+            }
         }
         all
     }
@@ -220,9 +224,14 @@ impl Host {
         self.inner.assignment.borrow().members().clone()
     }
 
+    /// Takes back that it is about to end: it gets shards again.
+    pub fn stay(&self) {
+        self.inner.leaving.send_replace(false);
+    }
+
     /// Gives all shards to other gateways, if there are any, and waits until they are given, or `patience` is over. Calls are
-    /// answered as before.
-    pub async fn leave(&self, patience: Duration) {
+    /// answered as before. Says how many shards are still here.
+    pub async fn leave(&self, patience: Duration) -> usize {
         self.inner.leaving.send_replace(true);
         let (mut moved, mut assigned) = (self.inner.places.moved(), self.inner.assignment.subscribe());
         let given = async {
@@ -242,6 +251,7 @@ impl Host {
         if tokio::time::timeout(patience, given).await.is_err() {
             tracing::warn!("not all shards were given to other gateways in time");
         }
+        self.inner.places.held()
     }
 
     /// Waits until this process must end because another one has taken its place, and says why.
@@ -269,10 +279,13 @@ impl Inner {
         *self.stopping.borrow()
     }
 
-    /// Who owns a shard, as the meta store said last.
-    fn owner(&self, shard: ShardId) -> Option<Owner> {
+    /// Who owns a shard, as the meta store said last, and since when.
+    fn owned(&self, shard: ShardId) -> Option<(Owner, Revision)> {
         let key = format!("{shard}/owner");
-        self.owners.look(|entries| serde_json::from_slice(&entries?.get(&key)?.value).ok())
+        self.owners.look(|entries| {
+            let entry = entries?.get(&key)?;
+            Some((serde_json::from_slice(&entry.value).ok()?, entry.created))
+        })
     }
 
     async fn until_stopping(&self) {

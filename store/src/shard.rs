@@ -246,6 +246,12 @@ impl Shard {
         read::offset_at(&self.shared, bucket, time).await
     }
 
+    /// How many log objects its database does not have for good yet: what a takeover would replay.
+    pub fn lag(&self) -> u64 {
+        let (confirmed, progress) = (*self.shared.confirmed.borrow(), *self.shared.progress.borrow());
+        confirmed.0.saturating_sub(progress.flushed.0)
+    }
+
     /// Changes whenever rows of the shard become readable, and closes when the shard ends.
     pub fn changes(&self) -> watch::Receiver<LogSeq> {
         self.shared.confirmed.subscribe()

@@ -144,6 +144,35 @@ async fn a_tail_sees_rows_of_all_gateways() {
     assert_eq!(seen, (0..60).collect::<Vec<_>>());
 }
 
+/// Runs `wadi` against a server, and gives what it prints.
+async fn wadi(server: &Server, args: &[&str]) -> String {
+    let mut command = tokio::process::Command::new(env!("CARGO_BIN_EXE_wadi"));
+    let output = command.args(args).args(["--url", &server.api.url]).output().await.unwrap();
+    assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_gateway_is_drained_and_comes_back() {
+    let (etcd, data) = (Peer::etcd().await, tempfile::tempdir().unwrap());
+    let setups = [setup(&etcd, &data), setup(&etcd, &data)];
+    let (a, b) = (setups[0].ready().await, setups[1].ready().await);
+    until_even(&[&a, &b]).await;
+    let drained = wadi(&b, &["gateway", "drain"]).await;
+    assert!(drained.contains("no shards any more"), "{drained}");
+    assert_eq!(loads(&a.api).await.iter().sum::<usize>(), 6);
+    assert!(loads(&a.api).await.contains(&0));
+    assert_eq!(b.api.get("/ready").await.expect(503).json()["status"], "leaving");
+    // It answers as before, and asks clients to go elsewhere.
+    let databases = b.api.get("/v1/databases").await.expect(200);
+    assert_eq!(databases.header("connection"), "close");
+    let status = wadi(&b, &["status"]).await;
+    assert!(status.contains("elsewhere") && status.contains(&a.api.url), "{status}");
+    wadi(&b, &["gateway", "drain", "--undo"]).await;
+    until_even(&[&a, &b]).await;
+    b.api.get("/ready").await.expect(200);
+}
+
 /// One producer that never sends a request twice: every one must be acked at the first try.
 async fn produce_once(api: &Api, table: &str, producer: &str, seed: u64, stop: &AtomicBool) -> Vec<Write> {
     let mut random = StdRng::seed_from_u64(seed);

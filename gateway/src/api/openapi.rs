@@ -36,6 +36,8 @@ use super::{append, count, databases, log, lookup, offsets, partitions, scan, st
         scan::scan,
         count::count,
         status::status,
+        status::drain,
+        status::stay,
         status::health,
         status::ready,
         status::metrics,

@@ -1,14 +1,18 @@
 //! How the gateway is: for load balancers, for Prometheus, for people.
 
+use std::time::Duration;
+
 use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::{Method, StatusCode, Uri, header};
 use prometheus_client::encoding::text::encode;
+use serde::Serialize;
 use wadi_model::ErrorKind;
 
 use crate::app::Gateway;
 use crate::problem::Problem;
+use crate::request::Parameters;
 
 /// The process lives.
 #[utoipa::path(get, path = "/health", tag = "operation", responses((status = 200, description = "Alive")))]
@@ -44,6 +48,34 @@ pub async fn status(State(gateway): State<Gateway>) -> Json<serde_json::Value> {
         "object_store": host.context().health.illness(),
         "shards": host.status(),
     }))
+}
+
+/// What became of the shards of a gateway that is to be drained.
+#[derive(Debug, Serialize)]
+pub struct Drained {
+    /// Shards that are still here: nobody was there to take them, or time was too short.
+    shards: usize,
+}
+
+/// Gives the shards of this gateway to the others, as before its end. It answers as before, and `/ready` says that it leaves.
+#[utoipa::path(post, path = "/v1/drain", tag = "operation",
+    params(("wait_ms" = Option<u64>, Query, description = "Wait so long until the shards are given; default 10,000")),
+    responses((status = 200, description = "{shards}: how many are still here")))]
+pub async fn drain(
+    State(gateway): State<Gateway>,
+    mut parameters: Parameters,
+) -> Result<Json<Drained>, Problem> {
+    let wait = parameters.number("wait_ms", 10_000, gateway.limits().wait.as_millis() as u64)?;
+    parameters.finish()?;
+    let shards = gateway.host().leave(Duration::from_millis(wait)).await;
+    Ok(Json(Drained { shards }))
+}
+
+/// Takes a drain back: the gateway gets shards again.
+#[utoipa::path(delete, path = "/v1/drain", tag = "operation", responses((status = 204, description = "It stays")))]
+pub async fn stay(State(gateway): State<Gateway>) -> StatusCode {
+    gateway.host().stay();
+    StatusCode::NO_CONTENT
 }
 
 /// Metrics in Prometheus' text format.

@@ -23,8 +23,10 @@ pub struct ShardStatus {
     pub state: State,
     /// Since when it is open here, or not.
     pub since: String,
-    /// The fencing token, if it is open here.
+    /// The fencing token, of its owner wherever that is.
     pub token: Option<Token>,
+    /// How many log objects its database does not have for good yet, if it is open here: what a takeover would replay.
+    pub lag: Option<u64>,
     /// What happened last, if it is not open here.
     pub note: Option<String>,
     /// The gateway that owns it, if it is another one.
@@ -170,6 +172,10 @@ impl Places {
     /// All shards.
     pub(super) fn status(&self) -> Vec<ShardStatus> {
         let status = |(shard, placed): (&ShardId, &Placed)| {
+            let here = match &placed.place {
+                Place::Open(open) | Place::Releasing(open) if !open.has_ended() => Some(open),
+                _ => None,
+            };
             let (state, token, note) = match &placed.place {
                 Place::Open(open) | Place::Releasing(open) if open.has_ended() => {
                     (State::Closed, None, "it has just ended".to_owned())
@@ -186,6 +192,7 @@ impl Places {
                 since: rfc3339(placed.since),
                 token,
                 note: (!note.is_empty()).then_some(note),
+                lag: here.map(Shard::lag),
                 owner: None,
             }
         };
