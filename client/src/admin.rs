@@ -170,7 +170,7 @@ impl Client {
         self.call(Call::get("/v1/status")).await?.json()
     }
 
-    /// Has a gateway give its shards to the others, and says how many it still has after at most `wait`.
+    /// Has a gateway give its shards to the others, and says how many none of them has after at most `wait`.
     ///
     /// # Errors
     ///

@@ -229,21 +229,28 @@ impl Host {
         self.inner.leaving.send_replace(false);
     }
 
-    /// Gives all shards to other gateways, if there are any, and waits until they are given, or `patience` is over. Calls are
-    /// answered as before. Says how many shards are still here.
+    /// Gives all shards to other gateways, if there are any, and waits until those have them, or `patience` is over. Calls are
+    /// answered as before. Says how many shards no other gateway has.
     pub async fn leave(&self, patience: Duration) -> usize {
         self.inner.leaving.send_replace(true);
-        let (mut moved, mut assigned) = (self.inner.places.moved(), self.inner.assignment.subscribe());
+        let (mut moves, mut assigned) = (self.moves(), self.inner.assignment.subscribe());
+        let left = || self.status().iter().filter(|status| status.owner.is_none()).count();
         let given = async {
             loop {
-                moved.borrow_and_update();
-                let stays = assigned.borrow_and_update().members().values().any(|member| !member.leaving);
-                let said = assigned.borrow().members().get(&self.inner.gateway).is_some_and(|us| us.leaving);
-                if self.inner.places.held() == 0 || (said && !stays) {
+                moves.mark();
+                let (stays, said) = {
+                    let assignment = assigned.borrow_and_update();
+                    let us = assignment.members().get(&self.inner.gateway);
+                    (
+                        assignment.members().values().any(|member| !member.leaving),
+                        us.is_some_and(|us| us.leaving),
+                    )
+                };
+                if left() == 0 || (said && !stays) {
                     return;
                 }
                 tokio::select! {
-                    _ = moved.changed() => {}
+                    () = moves.next() => {}
                     _ = assigned.changed() => {}
                 }
             }
@@ -251,7 +258,7 @@ impl Host {
         if tokio::time::timeout(patience, given).await.is_err() {
             tracing::warn!("not all shards were given to other gateways in time");
         }
-        self.inner.places.held()
+        left()
     }
 
     /// Waits until this process must end because another one has taken its place, and says why.

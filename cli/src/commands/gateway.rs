@@ -51,8 +51,8 @@ async fn drain(args: DrainArgs, context: &Context) -> Result<(), Failure> {
         return output::line("the gateway gets shards again");
     }
     match client.drain(args.wait).await? {
-        0 => output::line("the gateway has no shards any more; it may be ended"),
-        shards => Err(Failure::new(format!("{shards} shard(s) are still at the gateway")).hint(
+        0 => output::line("other gateways have its shards; it may be ended"),
+        shards => Err(Failure::new(format!("no other gateway has taken {shards} of the shards")).hint(
             "wait longer with --wait, or see in `wadi status` whether another gateway is there to take them",
         )),
     }

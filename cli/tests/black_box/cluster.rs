@@ -159,9 +159,11 @@ async fn a_gateway_is_drained_and_comes_back() {
     let (a, b) = (setups[0].ready().await, setups[1].ready().await);
     until_even(&[&a, &b]).await;
     let drained = wadi(&b, &["gateway", "drain"]).await;
-    assert!(drained.contains("no shards any more"), "{drained}");
-    assert_eq!(loads(&a.api).await.iter().sum::<usize>(), 6);
-    assert!(loads(&a.api).await.contains(&0));
+    assert!(drained.contains("it may be ended"), "{drained}");
+    // The other one has claimed them all, and opens them.
+    while !loads(&a.api).await.contains(&6) {
+        sleep(Duration::from_millis(20)).await;
+    }
     assert_eq!(b.api.get("/ready").await.expect(503).json()["status"], "leaving");
     // It answers as before, and asks clients to go elsewhere.
     let databases = b.api.get("/v1/databases").await.expect(200);

@@ -53,14 +53,14 @@ pub async fn status(State(gateway): State<Gateway>) -> Json<serde_json::Value> {
 /// What became of the shards of a gateway that is to be drained.
 #[derive(Debug, Serialize)]
 pub struct Drained {
-    /// Shards that are still here: nobody was there to take them, or time was too short.
+    /// Shards that no other gateway has: nobody is there to take them, or time was too short.
     shards: usize,
 }
 
 /// Gives the shards of this gateway to the others, as before its end. It answers as before, and `/ready` says that it leaves.
 #[utoipa::path(post, path = "/v1/drain", tag = "operation",
     params(("wait_ms" = Option<u64>, Query, description = "Wait so long until the shards are given; default 10,000")),
-    responses((status = 200, description = "{shards}: how many are still here")))]
+    responses((status = 200, description = "{shards}: how many no other gateway has")))]
 pub async fn drain(
     State(gateway): State<Gateway>,
     mut parameters: Parameters,

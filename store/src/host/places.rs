@@ -164,11 +164,6 @@ impl Places {
         self.placed.read().values().filter(|p| matches!(p.place, Place::Open(_))).count()
     }
 
-    /// How many shards are here, or are on their way.
-    pub(super) fn held(&self) -> usize {
-        self.placed.read().values().filter(|p| !matches!(p.place, Place::Closed)).count()
-    }
-
     /// All shards.
     pub(super) fn status(&self) -> Vec<ShardStatus> {
         let status = |(shard, placed): (&ShardId, &Placed)| {
