@@ -18,7 +18,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
 use wadi_meta::followed::Followed;
 use wadi_meta::members::{Members, announce};
-use wadi_meta::{MetaErrorKind, MetaStore, Session};
+use wadi_meta::{MetaErrorKind, MetaStore, Revision, Session};
 use wadi_model::{Bucket, ShardId};
 
 use crate::cluster::Cluster;
@@ -234,6 +234,7 @@ impl Host {
                     return;
                 }
                 tokio::select! {
+                    biased;
                     _ = moved.changed() => {}
                     _ = assigned.changed() => {}
                 }
@@ -273,6 +274,16 @@ impl Inner {
     fn owner(&self, shard: ShardId) -> Option<Owner> {
         let key = format!("{shard}/owner");
         self.owners.look(|entries| serde_json::from_slice(&entries?.get(&key)?.value).ok())
+    }
+
+    /// When the claim was made that the meta store still has of us for a shard, whether we hold it or not.
+    fn claim_of_ours(&self, shard: ShardId) -> Option<Revision> {
+        let key = format!("{shard}/owner");
+        self.owners.look(|entries| {
+            let entry = entries?.get(&key)?;
+            let owner: Owner = serde_json::from_slice(&entry.value).ok()?;
+            (owner.gateway == self.gateway).then_some(entry.created)
+        })
     }
 
     async fn until_stopping(&self) {
