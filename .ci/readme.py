@@ -55,7 +55,8 @@ def main():
     with tempfile.TemporaryDirectory() as temporary:
         work = pathlib.Path(temporary)
         server, url = start(wadi, work)
-        env = {**os.environ, "WADI_URL": url, "PATH": f"{wadi.parent}:{os.environ['PATH']}"}
+        # PORT=0: the cluster's example takes free ports.
+        env = {**os.environ, "WADI_URL": url, "PORT": "0", "PATH": f"{wadi.parent}:{os.environ['PATH']}"}
         count = 0
         try:
             for language, text in blocks():

@@ -28,7 +28,7 @@ use crate::stored::{ObjectId, PackId, StoredObject};
 const MERGE_GAP: u64 = 16 << 10;
 
 /// The longest range of one request.
-const MERGE_LIMIT: u64 = 8 << 20;
+pub(crate) const MERGE_LIMIT: u64 = 8 << 20;
 
 /// A segment of an object.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

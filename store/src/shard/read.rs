@@ -262,17 +262,23 @@ pub(crate) async fn read_found(
     Ok(LogAnswer { pieces, share: Arc::new(share), next_offset, bounds })
 }
 
-/// Fetches the chunks side by side and makes rows of them on the CPU pool, some at a time.
+/// Fetches the chunks, neighbours together and others side by side, and makes rows of them on the CPU pool, some at a time.
 async fn rows_of(context: &Context, plans: &[Arc<ChunkPlan>]) -> Result<Vec<Option<Got>>, LogReadError> {
     let mut fetches = Vec::with_capacity(plans.len());
-    for plan in plans {
-        fetches.push(plan.clone().fetch(context));
+    for run in chunk::runs(plans) {
+        fetches.push(chunk::fetch_run(context, run));
     }
     let convert = |group: Vec<Result<Fetched, LogReadError>>| {
         let work = move || group.into_iter().map(|fetched| fetched?.rows()).collect();
         async move { context.cpu.run(work).await.unwrap_or_else(|| Err(internal("reading panicked"))) }
     };
-    let fetched = stream::iter(fetches).buffered(PARALLEL).ready_chunks(AT_ONCE);
+    let each = |run: Result<Vec<Fetched>, LogReadError>| {
+        stream::iter(match run {
+            Ok(run) => run.into_iter().map(Ok).collect(),
+            Err(error) => vec![Err(error)],
+        })
+    };
+    let fetched = stream::iter(fetches).buffered(PARALLEL).flat_map(each).ready_chunks(AT_ONCE);
     let groups: Vec<Vec<Option<Got>>> = fetched.map(convert).buffered(PARALLEL).try_collect().await?;
     Ok(groups.into_iter().flatten().collect())
 }

@@ -18,7 +18,7 @@ use super::{Found, LogRead, LogReadError, Piece, internal};
 use crate::container::{Chunk, ChunkKind, Command, Damaged};
 use crate::context::Context;
 use crate::log::ReadError;
-use crate::segments::Segment;
+use crate::segments::{MERGE_LIMIT, Segment};
 use crate::stored::StoredObject;
 
 /// A chunk's message may grow to this when it is decompressed; nothing that was written is larger.
@@ -155,16 +155,6 @@ impl ChunkPlan {
         segments_of(self.chunk(), &self.sources)
     }
 
-    /// Gets the chunk's bytes: those at hand, or through the cache.
-    pub(super) async fn fetch(self: Arc<Self>, context: &Context) -> Result<Fetched, LogReadError> {
-        let segments = self.segments();
-        let bytes = match &self.found.bytes {
-            Some(chunk) => self.cut(chunk, &segments)?,
-            None => fetch(context, &self.found.place, &segments).await?,
-        };
-        Ok(Fetched { plan: self, bytes })
-    }
-
     /// Makes rows of the chunk's bytes.
     fn rows(&self, bytes: Vec<Bytes>) -> Result<Option<Got>, LogReadError> {
         let wanted = self.wanted.as_ref();
@@ -255,6 +245,40 @@ impl ChunkPlan {
         }
         Ok((rows.num_rows() > 0).then_some(Got { piece: Piece::Batch(rows), matching }))
     }
+}
+
+/// Chunks side by side whose bytes are asked for together: they lie in one object, and are about as much as one request brings.
+pub(super) fn runs(plans: &[Arc<ChunkPlan>]) -> impl Iterator<Item = &[Arc<ChunkPlan>]> {
+    let stored = |plan: &ChunkPlan| plan.segments().iter().map(|s| s.range.end - s.range.start).sum::<u64>();
+    let mut bytes = 0;
+    plans.chunk_by(move |a, b| {
+        bytes += stored(a);
+        let together = a.found.bytes.is_none()
+            && b.found.bytes.is_none()
+            && a.found.place.id == b.found.place.id
+            && bytes + stored(b) <= MERGE_LIMIT;
+        if !together {
+            bytes = 0;
+        }
+        together
+    })
+}
+
+/// Gets the bytes of a run of chunks: those at hand, or through the cache.
+pub(super) async fn fetch_run(
+    context: &Context,
+    run: &[Arc<ChunkPlan>],
+) -> Result<Vec<Fetched>, LogReadError> {
+    let fetched = |plan: &Arc<ChunkPlan>, bytes| Fetched { plan: plan.clone(), bytes };
+    let Some(first) = run.first() else { return Ok(Vec::new()) };
+    if let Some(chunk) = &first.found.bytes {
+        // Those are alone.
+        return Ok(vec![fetched(first, first.cut(chunk, &first.segments())?)]);
+    }
+    let segments: Vec<Vec<Segment>> = run.iter().map(|plan| plan.segments()).collect();
+    let mut bytes = fetch(context, &first.found.place, &segments.concat()).await?.into_iter();
+    let of_each = run.iter().zip(&segments);
+    Ok(of_each.map(|(plan, segments)| fetched(plan, bytes.by_ref().take(segments.len()).collect())).collect())
 }
 
 /// A chunk's bytes.

@@ -110,6 +110,29 @@ async fn packed_rows_are_read_as_before() {
 }
 
 #[tokio::test]
+async fn large_chunks_of_a_pack_are_read_together() {
+    let world = world();
+    let shard = world.open().await;
+    // Chunks of more than a mebibyte, which a pack keeps as they are.
+    let rows = 60_000;
+    for i in 0..6 {
+        shard.append(world.part(0, i * rows..(i + 1) * rows)).await.unwrap();
+    }
+    let reads = async |shard: &Shard| {
+        let gets = world.context.metrics.log_gets.get();
+        let all = world.read(shard, 0, 0).await;
+        assert!(all.into_iter().eq(0..6 * rows));
+        world.context.metrics.log_gets.get() - gets
+    };
+    let unpacked = reads(&world.open().await).await;
+    assert!(unpacked >= 6, "each chunk lies in an object of its own: {unpacked}");
+    let owner = world.open().await;
+    world.pack(&owner).await.unwrap();
+    let packed = reads(&world.open().await).await;
+    assert!(3 * packed <= unpacked, "{packed} requests instead of {unpacked}");
+}
+
+#[tokio::test]
 async fn times_find_their_offset_in_a_pack_too() {
     let world = world();
     let shard = world.open().await;
