@@ -13,7 +13,7 @@
 //! | K1 | what lookups and scans see is the fold of the changelog up to one offset of their time (see [`keyed`]) |
 //! | K2 | `-U` and `-D` show the row before, `+I` a key that was absent, `+U` one that was there |
 //! | F1 | an ack came before the deadline of its session, and names the offsets where the rows are |
-//! | K3 | a read that began after an ack reaches it (where sessions end early, one a lease's time after it) |
+//! | K3 | buckets are linearizable: a read reaches what was acked or seen before it began (where sessions end early, a lease's time before), and rows come behind it (see [`keyed`]) |
 //! | I1 | each new row of a table with an auto-increment column gets an id that no row has or had |
 //! | K4 | a partial update touches its columns only |
 //! | K6 | a prefix lookup sees what a scan sees that leaves other keys out: the fold at one offset, as under K1 |
@@ -73,6 +73,8 @@ struct Request {
     fate: Fate,
     /// When it was first sent, or before.
     sent: Instant,
+    /// Where its bucket ended for all that was known then: its rows come later.
+    floor: u64,
     /// What its rows do, of a primary-key table.
     ops: Option<Vec<Op>>,
 }
@@ -97,6 +99,8 @@ pub struct Checker {
     places: BTreeMap<i64, (Bucket, u64)>,
     /// The end of what is acked, and since when, oldest first.
     acked_ends: BTreeMap<Bucket, Vec<(Instant, u64)>>,
+    /// The end of what is acked or was seen.
+    known_ends: BTreeMap<Bucket, Vec<(Instant, u64)>>,
     /// The buckets of primary-key tables.
     rules: BTreeMap<Bucket, Rules>,
     looks: BTreeMap<Bucket, Vec<Look>>,
@@ -141,6 +145,7 @@ impl Checker {
             logs: BTreeMap::new(),
             places: BTreeMap::new(),
             acked_ends: BTreeMap::new(),
+            known_ends: BTreeMap::new(),
             rules: BTreeMap::new(),
             looks: BTreeMap::new(),
             given: BTreeMap::new(),
@@ -170,7 +175,8 @@ impl Checker {
     /// Notes that a request of so many rows will be sent. Its rows' ids are consecutive from [`first_id`].
     pub fn begin(&mut self, bucket: Bucket, rows: u64) -> u64 {
         let (rows, sent) = (rows.min(MOST_ROWS), Instant::now());
-        self.requests.push(Request { bucket, rows, fate: Fate::Open, sent, ops: None });
+        let floor = self.known_end_before(&bucket, Duration::ZERO);
+        self.requests.push(Request { bucket, rows, fate: Fate::Open, sent, floor, ops: None });
         self.requests.len() as u64 - 1
     }
 
@@ -189,12 +195,12 @@ impl Checker {
         };
         known.fate = Fate::Acked { base, rows };
         let end = base + rows;
-        if end > self.acked_end(&bucket) {
-            self.acked_ends.entry(bucket).or_default().push((Instant::now(), end));
-        }
+        grow(self.acked_ends.entry(bucket).or_default(), end);
+        self.saw_end(&bucket, end);
         if rows > 0 {
             self.acked_at.insert((bucket, base), request);
         }
+        self.check_floor(request as usize, base);
         self.check_trimmed(bucket, request, base);
         self.counts.again += u64::from(again);
         if misfit {
@@ -235,10 +241,28 @@ impl Checker {
 
     /// The end of what was acked of a bucket when so much time was left until now.
     pub fn acked_end_before(&self, bucket: &Bucket, ago: Duration) -> u64 {
-        let ends = self.acked_ends.get(bucket).map(Vec::as_slice).unwrap_or_default();
-        let now = Instant::now();
-        let known = ends.partition_point(|(since, _)| *since + ago <= now);
-        known.checked_sub(1).map_or(0, |last| ends[last].1)
+        end_before(self.acked_ends.get(bucket), ago)
+    }
+
+    /// The end of what was acked or seen of a bucket then.
+    pub fn known_end_before(&self, bucket: &Bucket, ago: Duration) -> u64 {
+        end_before(self.known_ends.get(bucket), ago)
+    }
+
+    /// Notes that a bucket's log reached up to here.
+    pub fn saw_end(&mut self, bucket: &Bucket, end: u64) {
+        grow(self.known_ends.entry(*bucket).or_default(), end);
+    }
+
+    /// A request's rows were put behind all that was known when it was sent.
+    fn check_floor(&mut self, request: usize, base: u64) {
+        let Request { bucket, floor, .. } = self.requests[request];
+        if base < floor {
+            let what = format!(
+                "request {request} is at {base} of {bucket}, which reached {floor} before it was sent"
+            );
+            self.violated("K3", what);
+        }
     }
 
     /// What the rows of a request to a primary-key table do.
@@ -277,6 +301,9 @@ impl Checker {
         }
         let request = (id as u64) / MOST_ROWS;
         let position = (id as u64) % MOST_ROWS;
+        if position == 0 && self.requests.get(request as usize).is_some_and(|sent| sent.bucket == bucket) {
+            self.check_floor(request as usize, at);
+        }
         match self.requests.get(request as usize) {
             Some(sent) if sent.bucket == bucket && position < sent.rows => match sent.fate {
                 Fate::Failed => {
@@ -361,6 +388,19 @@ impl Checker {
             self.violated("L5", format!("rows of request {request} are not side by side in {bucket}"));
         }
     }
+}
+
+/// Adds an end, unless it was reached before.
+fn grow(ends: &mut Vec<(Instant, u64)>, end: u64) {
+    if ends.last().is_none_or(|(_, last)| end > *last) {
+        ends.push((Instant::now(), end));
+    }
+}
+
+fn end_before(ends: Option<&Vec<(Instant, u64)>>, ago: Duration) -> u64 {
+    let (ends, now) = (ends.map(Vec::as_slice).unwrap_or_default(), Instant::now());
+    let known = ends.partition_point(|(since, _)| *since + ago <= now);
+    known.checked_sub(1).map_or(0, |last| ends[last].1)
 }
 
 /// The id of a request's first row.

@@ -30,6 +30,7 @@ pub use producer::{Kind, produce, send_one};
 pub use reader::{follow, read_to_end, scan_all};
 pub(crate) use rows::{COLUMNS, GROUP_COLUMN, ID_COLUMN, KEYED_COLUMNS, PARTITION_COLUMN};
 
+mod door;
 mod drops;
 mod keyed;
 mod pages;
@@ -37,6 +38,9 @@ mod partitions;
 mod producer;
 mod reader;
 mod rows;
+
+/// How long a client waits where nothing fails.
+const CALM_PATIENCE: Duration = Duration::from_secs(20);
 
 /// What all clients share.
 #[derive(Debug)]
@@ -57,8 +61,10 @@ pub struct Scene {
     pub dropped: Mutex<Vec<Bucket>>,
     /// The partitions that were made, and their names.
     pub partitions: Mutex<BTreeMap<PartitionId, String>>,
-    /// How far the clocks of gateways are apart.
+    /// How far the clocks of gateways are apart at most.
     pub skew: Duration,
+    /// Whether nothing fails, so that nothing may be refused.
+    pub calm: bool,
     /// Number of shards.
     pub shards: u32,
     /// What judges.
@@ -165,10 +171,46 @@ impl Scene {
         self.checker.lock().is_gone(bucket)
     }
 
+    /// How many gateways live and stay.
+    pub fn lives(&self) -> usize {
+        self.gateways
+            .iter()
+            .filter_map(Gateway::life)
+            .filter(|l| !l.is_closing() && !l.host.is_leaving())
+            .count()
+    }
+
+    /// How far ahead of true time a gateway's clock is to be, in milliseconds.
+    pub fn draw_clock(&self, dice: &Dice) -> i64 {
+        let most = self.skew.as_millis() as u64;
+        dice.pick(0..most.max(1)) as i64 - most as i64 / 2
+    }
+
+    /// A gateway that is asked by its route, and how long that may look for the owner; mostly there is one.
+    fn door(&self, dice: &Dice) -> Option<(Life, Duration)> {
+        if !self.calm && dice.chance(0.3) {
+            return None;
+        }
+        let lives: Vec<Life> = self.gateways.iter().filter_map(Gateway::life).collect();
+        let lives: Vec<Life> = lives.into_iter().filter(|life| !life.is_closing()).collect();
+        let patience = if self.calm { CALM_PATIENCE } else { dice.millis(50..9_000) };
+        (!lives.is_empty()).then(|| (dice.one_of(&lives).clone(), patience))
+    }
+
+    /// Notes that a route refused something. Where nothing fails none may, whoever comes and goes.
+    fn refused(&self, bucket: &Bucket, who: &str, what: &str, why: &dyn std::fmt::Display) {
+        self.trace.count("refused by routes");
+        if self.calm {
+            let what = format!("{who} was refused {what} of {bucket}, though nothing failed: {why}");
+            self.checker.lock().violated_in(bucket, "V1", what);
+        }
+    }
+
     /// A gateway to send to: mostly one that says it has the bucket, sometimes any.
     pub fn gateway_for(&self, bucket: &Bucket, dice: &Dice) -> Option<Life> {
         let shard = bucket.shard(self.shards);
         let lives: Vec<Life> = self.gateways.iter().filter_map(Gateway::life).collect();
+        let lives: Vec<Life> = lives.into_iter().filter(|life| !life.is_closing()).collect();
         let owners: Vec<&Life> = lives.iter().filter(|life| life.has(shard)).collect();
         if owners.is_empty() || dice.chance(0.1) {
             return (!lives.is_empty()).then(|| dice.one_of(&lives).clone());

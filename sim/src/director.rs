@@ -13,6 +13,9 @@ use crate::gateway::{Ground, Life};
 /// Makes trouble for so long.
 pub async fn direct(scene: &Shared, ground: &Ground, dice: &Dice, trouble: Duration) {
     let end = Instant::now() + trouble;
+    if ground.calm {
+        return move_shards(scene, ground, dice, end).await;
+    }
     let mut weather = Instant::now();
     let workers = dice.fork("workers");
     let mut stalled = vec![Instant::now(); scene.workers.len()];
@@ -29,15 +32,81 @@ pub async fn direct(scene: &Shared, ground: &Ground, dice: &Dice, trouble: Durat
     }
 }
 
+/// Nothing goes wrong: gateways come, and go in good order, one at a time.
+async fn move_shards(scene: &Shared, ground: &Ground, dice: &Dice, end: Instant) {
+    while Instant::now() < end {
+        sleep(dice.millis(500..4_000)).await;
+        let number = dice.pick(0..scene.gateways.len() as u64) as usize;
+        let gateway = &scene.gateways[number];
+        if gateway.life().is_none() {
+            ground.trace.count("gateways added");
+            gateway.start();
+        } else if scene.lives() > 1 {
+            gateway.leave(Duration::from_secs(60)).await;
+            if dice.chance(0.6) {
+                sleep(dice.millis(0..3_000)).await;
+                gateway.start();
+            }
+        }
+    }
+}
+
+/// A gateway ends in good order, and is replaced after a while, or not.
+fn leave(scene: &Shared, ground: &Ground, dice: &Dice, number: usize) {
+    if scene.lives() < 2 {
+        return;
+    }
+    ground.trace.count("leaves");
+    let (scene, patience) = (scene.clone(), dice.millis(500..15_000));
+    let again = dice.chance(0.7).then(|| dice.millis(0..6_000));
+    drop(task::spawn(async move {
+        let gateway = &scene.gateways[number];
+        gateway.leave(patience).await;
+        if let Some(after) = again {
+            sleep(after).await;
+            gateway.start();
+        }
+    }));
+}
+
+/// Two gateways do not reach each other, or one does not reach the other, while both reach the stores.
+fn cut(scene: &Shared, ground: &Ground, dice: &Dice, from: usize) {
+    let others: Vec<usize> = (0..scene.gateways.len()).filter(|other| *other != from).collect();
+    if others.is_empty() {
+        return;
+    }
+    let (to, both) = (*dice.one_of(&others), dice.chance(0.5));
+    let time = if dice.chance(0.3) { dice.millis(10_000..120_000) } else { dice.millis(200..9_000) };
+    ground.trace.count("cuts between gateways");
+    let arrow = if both { "and" } else { "to" };
+    ground.trace.note("DIRECTOR", format_args!("cuts place {from} {arrow} place {to} for {time:?}"));
+    ground.net.cut(from, to);
+    if both {
+        ground.net.cut(to, from);
+    }
+    let net = ground.net.clone();
+    drop(task::spawn(async move {
+        sleep(time).await;
+        net.mend(from, to);
+        net.mend(to, from);
+    }));
+}
+
 /// One thing that goes wrong, with one gateway.
 fn act(scene: &Shared, ground: &Ground, dice: &Dice) {
     let number = dice.pick(0..scene.gateways.len() as u64) as usize;
     let gateway = &scene.gateways[number];
-    let Some(life) = gateway.life() else { return };
+    let Some(life) = gateway.life() else {
+        if dice.chance(0.3) {
+            ground.trace.count("gateways added");
+            gateway.start();
+        }
+        return;
+    };
     let who = life.link.name().to_owned();
     let note = |what: String| ground.trace.note("DIRECTOR", format_args!("{what} {who}"));
     let ttl = ground.settings.lease_ttl.as_millis() as u64;
-    match dice.pick(0..10) {
+    match dice.pick(0..15) {
         0 | 1 => {
             ground.trace.count("crashes");
             gateway.crash();
@@ -67,6 +136,12 @@ fn act(scene: &Shared, ground: &Ground, dice: &Dice) {
             note(format!("cuts from meta {time:?}"));
             change(life, Reach::NoMeta, time);
         }
+        5 if dice.chance(0.4) => {
+            let skew = scene.draw_clock(dice);
+            ground.trace.count("clocks set");
+            note(format!("sets to {skew} ms the clock of"));
+            gateway.set_clock(skew);
+        }
         5 | 6 if scene.early_expiry => {
             ground.trace.count("sessions ended early");
             note("ends the session of".into());
@@ -80,6 +155,18 @@ fn act(scene: &Shared, ground: &Ground, dice: &Dice) {
         8 => {
             ground.trace.count("meta compactions");
             ground.meta.compact();
+        }
+        9 | 10 => leave(scene, ground, dice, number),
+        11 | 12 => cut(scene, ground, dice, number),
+        13 => {
+            let (reach, kind) = *dice.one_of(&[
+                (Reach::NoObjects, "long cuts from objects"),
+                (Reach::NoMeta, "long cuts from meta"),
+            ]);
+            let time = dice.millis(9_000..90_000);
+            ground.trace.count(kind);
+            note(format!("makes {kind} of {time:?}"));
+            change(life, reach, time);
         }
         _ => {
             // Longer than the lease and the grace of deletions together (F2).

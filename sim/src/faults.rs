@@ -32,6 +32,12 @@ pub struct Rates {
     pub meta_refused: f64,
     /// The meta store's answer to a transaction is lost.
     pub meta_unknown: f64,
+    /// A request to another gateway gets lost, or its answer.
+    pub peer_lost: f64,
+    /// A request to another gateway arrives late.
+    pub peer_late: f64,
+    /// It arrives twice.
+    pub peer_twice: f64,
 }
 
 impl Rates {
@@ -45,6 +51,9 @@ impl Rates {
         hang: 0.0,
         meta_refused: 0.0,
         meta_unknown: 0.0,
+        peer_lost: 0.0,
+        peer_late: 0.0,
+        peer_twice: 0.0,
     };
 
     /// A new draw: a third of the time quiet, else some faults at once, now and then very often.
@@ -65,6 +74,9 @@ impl Rates {
             hang: rate(0.15),
             meta_refused: rate(1.0),
             meta_unknown: rate(1.0),
+            peer_lost: rate(1.0),
+            peer_late: rate(0.4),
+            peer_twice: rate(1.0),
         }
     }
 }

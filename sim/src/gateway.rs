@@ -4,13 +4,14 @@
 //! stay blocked at their next request and can do no harm; what they had already sent may still arrive.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicI64;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::Duration;
 
 use object_store::ObjectStore;
 use object_store::path::Path;
 use parking_lot::Mutex;
 use tokio::sync::OnceCell;
+use tokio::time::{sleep, timeout};
 use wadi_meta::catalog::Catalog;
 use wadi_meta::memory::MemoryStore;
 use wadi_meta::{MetaError, MetaStore};
@@ -25,6 +26,7 @@ use wadi_store::keyed::KeyedTables;
 use wadi_store::memtables::Memtables;
 use wadi_store::metrics::StoreMetrics;
 use wadi_store::objects::{Guarded, Health};
+use wadi_store::route::Route;
 use wadi_store::segments::SegmentCache;
 use wadi_store::settings::Settings;
 use wadi_store::task::Cpu;
@@ -34,8 +36,12 @@ use crate::faults::{Link, Rates, Reach};
 use crate::meta::SimMeta;
 use crate::objects::{Bucket, SimObjects};
 use crate::owners::Hosts;
+use crate::peers::{Net, Open};
 use crate::trace::Trace;
 use crate::world::Flaw;
+
+/// How long a process that ends waits for the answers that it still owes.
+const DRAIN: Duration = Duration::from_secs(30);
 
 /// What all gateways share.
 #[derive(Clone, Debug)]
@@ -52,8 +58,12 @@ pub struct Ground {
     pub flaw: Option<Flaw>,
     /// Settings of all gateways.
     pub settings: Arc<Settings>,
+    /// Whether nothing fails, and gateways come and go only.
+    pub calm: bool,
     /// The gateways that live, for compactors.
     pub hosts: Hosts,
+    /// The way between gateways.
+    pub net: Net,
     /// The median of an object store request.
     pub latency: Duration,
     /// Counters of all gateways together.
@@ -78,6 +88,12 @@ pub struct Life {
     pub link: Link,
     /// Its shards.
     pub host: Host,
+    /// The way to all shards.
+    pub route: Route,
+    /// Requests that it has not answered yet.
+    pub open: Open,
+    /// Set when it takes no more of them, because it is about to end.
+    closing: Arc<AtomicBool>,
     meta: SimMeta,
     catalog: Arc<OnceCell<Catalog>>,
 }
@@ -92,6 +108,11 @@ impl Life {
     /// Its catalog, opened when it is first needed.
     pub async fn catalog(&self) -> Result<&Catalog, MetaError> {
         self.catalog.get_or_try_init(|| Catalog::open(Arc::new(self.meta.clone()))).await
+    }
+
+    /// Whether it takes no more requests.
+    pub fn is_closing(&self) -> bool {
+        self.closing.load(Ordering::Relaxed)
     }
 
     /// Ends its session early, as a meta store may.
@@ -164,16 +185,57 @@ impl Gateway {
         self.ground.trace.note(&name, "starts");
         let host = Host::start(context, store, self.ground.cluster.clone(), name);
         self.ground.hosts.born(self.number, link.clone(), host.clone());
-        lives.1 = Some(Life { link, host, meta, catalog: Arc::default() });
+        let peers = self.ground.net.peers(self.number, link.clone());
+        let (route, open) = (Route::new(host.clone(), Arc::new(peers)), Open::default());
+        self.ground.net.born(self.number, &link, &route, &open);
+        let (catalog, closing) = Default::default();
+        lives.1 = Some(Life { link, host, route, open, closing, meta, catalog });
+    }
+
+    /// Ends the process in good order: it gives its shards away, answers what is open, and is gone. In between it may crash.
+    pub async fn leave(&self, patience: Duration) {
+        let Some(life) = self.life() else { return };
+        let trace = &self.ground.trace;
+        trace.note(life.link.name(), "leaves");
+        let leave = async {
+            life.host.leave(patience).await;
+            let left = if life.host.status().iter().any(|shard| shard.open) { "with shards" } else { "" };
+            trace.note(life.link.name(), format_args!("has left {left}"));
+            life.closing.store(true, Ordering::Relaxed);
+            self.ground.net.closed(&life.link);
+            let drained = async {
+                while life.open.count() > 0 {
+                    sleep(Duration::from_millis(10)).await;
+                }
+            };
+            let _ = timeout(DRAIN, drained).await;
+            let _ = timeout(patience, life.host.shutdown()).await;
+        };
+        tokio::select! {
+            biased;
+            () = life.link.died() => return,
+            () = leave => {}
+        }
+        trace.count("gateways that left in good order");
+        let is_ours = self.life().is_some_and(|now| now.link.name() == life.link.name());
+        if is_ours {
+            self.crash();
+        }
     }
 
     /// Ends the process at whatever it is doing.
     pub fn crash(&self) {
         if let Some(life) = self.lives.lock().1.take() {
             self.ground.hosts.died(self.number);
+            self.ground.net.closed(&life.link);
             self.ground.trace.note(life.link.name(), "crashes");
             life.set(Reach::Dead);
         }
+    }
+
+    /// Sets its wall clock, in milliseconds ahead.
+    pub fn set_clock(&self, skew: i64) {
+        self.skew.store(skew, Ordering::Relaxed);
     }
 
     /// All connections work again, and nothing goes wrong any more.

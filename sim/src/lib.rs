@@ -15,6 +15,7 @@ pub mod gateway;
 pub mod meta;
 pub mod objects;
 pub mod owners;
+pub mod peers;
 pub mod report;
 pub mod settle;
 pub mod takeover_model;

@@ -24,6 +24,9 @@ struct Args {
     /// Print every operation.
     #[arg(long)]
     verbose: bool,
+    /// Nothing fails: gateways only come, and go in good order, and nothing may be refused.
+    #[arg(long)]
+    calm: bool,
     /// Run each seed twice and compare the traces.
     #[arg(long)]
     twice: bool,
@@ -31,7 +34,12 @@ struct Args {
 
 fn main() -> ExitCode {
     let args = Args::parse();
-    let script = Script { trouble: Duration::from_secs(args.trouble), verbose: args.verbose, flaw: None };
+    let script = Script {
+        trouble: Duration::from_secs(args.trouble),
+        verbose: args.verbose,
+        calm: args.calm,
+        flaw: None,
+    };
     // Only how long the program runs depends on real time, never what a seed does.
     let start = tokio::time::Instant::now();
     let mut summary = Summary::default();

@@ -13,7 +13,7 @@ use object_store::path::Path;
 use tokio::time::{Instant, sleep};
 use wadi_meta::catalog::Dropped;
 use wadi_model::env::Env;
-use wadi_model::{Bucket, PartitionId, ShardId};
+use wadi_model::{Bucket, Offset, PartitionId, ShardId};
 use wadi_store::database::Place;
 use wadi_store::shard::{Bounds, Shard};
 use wadi_store::stored::StoredObject;
@@ -187,10 +187,12 @@ impl Inspector<'_> {
                 Ok(Some(_)) => continue,
                 Err(error) => findings.push(Finding::Busy(error.to_string())),
             }
-            if owner.bounds(&bucket) != Bounds::default() {
-                findings.push(Finding::Dropped(format!(
-                    "the log of {bucket}, which was dropped, is still there"
-                )));
+            let Bounds { log_start, high_watermark } = owner.bounds(&bucket);
+            if high_watermark > Offset(0) {
+                let what = format!(
+                    "the log of {bucket}, which was dropped, is still there, from {log_start} to {high_watermark}"
+                );
+                findings.push(Finding::Dropped(what));
             }
             let partition = (bucket.partition != PartitionId::NONE).then_some(bucket.partition);
             names.push(Dropped { table: bucket.table, partition });

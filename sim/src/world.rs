@@ -35,6 +35,7 @@ use crate::director::direct;
 use crate::gateway::{Gateway, Ground};
 use crate::objects;
 use crate::owners::Hosts;
+use crate::peers::Net;
 use crate::report::Report;
 use crate::settle::settle;
 use crate::trace::Trace;
@@ -47,6 +48,8 @@ pub struct Script {
     pub trouble: Duration,
     /// Whether each line of the trace is printed.
     pub verbose: bool,
+    /// Nothing fails: gateways only come, and go in good order. Then nothing may be refused.
+    pub calm: bool,
     /// Something that is broken on purpose, to see whether it is found.
     pub flaw: Option<Flaw>,
 }
@@ -103,6 +106,7 @@ async fn play(seed: u64, script: Script) -> Result<Report, String> {
 
     direct(&scene, &ground, &dice.fork("director"), script.trouble).await;
     scene.draining.store(true, Ordering::Relaxed);
+    ground.net.heal();
     scene.gateways.iter().for_each(Gateway::heal);
     scene.workers.iter().for_each(Worker::heal);
     trace.note("DIRECTOR", "healed");
@@ -179,7 +183,9 @@ async fn ground(dice: &Dice, trace: Trace, script: Script) -> Result<(Ground, Ve
         flaw: script.flaw,
         meta,
         settings: Arc::new(settings),
+        calm: script.calm,
         hosts: Hosts::default(),
+        net: Net::new(trace.clone()),
         latency: dice.millis(4..40),
         metrics: StoreMetrics::new(&mut Registry::default()),
         trace,
@@ -241,15 +247,18 @@ async fn tables(dice: &Dice, catalog: &Catalog) -> Result<Vec<Made>, String> {
 
 fn scene(dice: &Dice, ground: &Ground, tables: Vec<Made>) -> Result<Scene, String> {
     let keys: Vec<u64> = tables.iter().map(|_| *dice.one_of(&[6, 60, 400])).collect();
-    let skews: Vec<i64> = (0..dice.pick(2..4)).map(|_| dice.pick(0..4000) as i64 - 2000).collect();
-    let skew = skews.iter().max().zip(skews.iter().min()).map_or(0, |(most, least)| most.abs_diff(*least));
-    let gateway = |(n, skew): (usize, &i64)| {
+    let clocks = dice.fork("clocks");
+    // Mostly as clocks are that somebody sets; now and then further apart than rows are kept, which they then need not be.
+    let skew: u64 = if clocks.chance(0.85) { clocks.pick(1..4_000) } else { clocks.pick(4_000..120_000) };
+    let gateway = |n: usize| {
         let fast = n == 0 && ground.flaw == Some(Flaw::FastClock);
-        Gateway::new(ground.clone(), n, skew + if fast { 3_600_000 } else { 0 })
+        let ahead = clocks.pick(0..skew) as i64 - skew as i64 / 2;
+        Gateway::new(ground.clone(), n, ahead + if fast { 3_600_000 } else { 0 })
     };
-    let gateways: Vec<Gateway> = skews.iter().enumerate().map(gateway).collect();
-    gateways.iter().for_each(Gateway::start);
-    let early_expiry = dice.chance(0.6);
+    let live = dice.pick(2..4) as usize;
+    let gateways: Vec<Gateway> = (0..live + dice.pick(0..3) as usize).map(gateway).collect();
+    gateways.iter().take(live).for_each(Gateway::start);
+    let early_expiry = dice.chance(0.6) && !ground.calm;
     let compactors = CompactorMetrics::new(&mut Registry::default());
     let workers = workers(&dice.fork("workers"), ground, &compactors);
     let scene = Scene {
@@ -263,6 +272,7 @@ fn scene(dice: &Dice, ground: &Ground, tables: Vec<Made>) -> Result<Scene, Strin
         partitions: Mutex::default(),
         shards: ground.cluster.shards,
         skew: Duration::from_millis(skew),
+        calm: ground.calm,
         checker: Mutex::new(Checker::new(ground.trace.clone())),
         flaw: ground.flaw,
         trace: ground.trace.clone(),

@@ -250,6 +250,7 @@ impl Host {
                     return;
                 }
                 tokio::select! {
+                    biased;
                     () = moves.next() => {}
                     _ = assigned.changed() => {}
                 }
@@ -293,6 +294,11 @@ impl Inner {
             let entry = entries?.get(&key)?;
             Some((serde_json::from_slice(&entry.value).ok()?, entry.created))
         })
+    }
+
+    /// When the claim was made that the meta store still has of us for a shard, whether we hold it or not.
+    fn claim_of_ours(&self, shard: ShardId) -> Option<Revision> {
+        self.owned(shard).filter(|(owner, _)| owner.gateway == self.gateway).map(|(_, created)| created)
     }
 
     async fn until_stopping(&self) {

@@ -7,6 +7,11 @@
 //!
 //! What lookups and scans saw is held against the map on the way: there must be an offset between the beginning and the
 //! end of the read at which the map is what was seen.
+//!
+//! That decides whether the bucket is linearizable, its keys as registers too. The log is the order. A read lies between the end of all
+//! that was acked or seen before it began, and a high watermark that was seen before it ended; so of two reads, one of which ended before the
+//! other began, the later one lies at the same offset or behind it, and a request that is sent after a read must stand behind that
+//! ([`Checker::saw_end`] and `floor`). What overlaps may stand in any order, and a request in doubt anywhere behind its floor, or nowhere.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -124,10 +129,12 @@ impl Checker {
         self.counts.looks += 1;
         let (low, high) = between;
         if low > high {
-            let what =
-                format!("{who} read rows of {bucket} up to {high}; rows up to {low} were acked before");
+            let what = format!(
+                "{who} read rows of {bucket} up to {high}; rows up to {low} were acked or seen before"
+            );
             return self.violated("K3", what);
         }
+        self.saw_end(&bucket, high);
         self.looks.entry(bucket).or_default().push(Look { low, high, seen, who: who.to_owned() });
     }
 
@@ -350,6 +357,11 @@ impl<'a> Walk<'a> {
         let request = &self.checker.requests[n];
         if let Some(before) = self.met.insert(n, at) {
             return Err(("L3", format!("request {n} is at offset {before}, and at {at} again")));
+        }
+        if (at as u64) < request.floor {
+            let what =
+                format!("request {n} is at offset {at}; {} was reached before it was sent", request.floor);
+            return Err(("K3", what));
         }
         if request.bucket != self.bucket {
             return Err(("L4", format!("request {n} is at offset {at}; it was sent to {}", request.bucket)));

@@ -13,8 +13,9 @@ use wadi_model::merge::{TargetColumns, Verb as TargetsFor};
 use wadi_model::{Bucket, ErrorKind, Fault};
 use wadi_store::shard::{Keyed, LogAnswer, LookupError, Piece, Shard, Targets};
 
+use super::door::Door;
 use super::rows::{GROUP, GROUP_COLUMN, PARTITION_COLUMN, fits_partition, n, name, position};
-use super::{KeyedScene, Scene, pages};
+use super::{CALM_PATIENCE, KeyedScene, Scene, pages};
 use crate::checker::Entry;
 use crate::checker::keyed::{Image, Logged, Op, Seen, State, Verb};
 use crate::clock::Dice;
@@ -167,15 +168,15 @@ pub(super) async fn look(scene: &Scene, dice: &Dice, bucket: Bucket, who: &str) 
 
 async fn look_up(scene: &Scene, dice: &Dice, bucket: Bucket, keys: Vec<i64>, who: &str) {
     let partition = scene.partition(&bucket);
-    ask(scene, dice, bucket, who, |shard, of| async move {
+    ask(scene, dice, bucket, who, |door, of| async move {
         let mut columns: Vec<ArrayRef> = vec![Arc::new(Int64Array::from(keys.clone()))];
         if of.has_groups() {
             let groups = keys.iter().map(|key| key / GROUP);
             columns.insert(0, Arc::new(Int64Array::from_iter_values(groups)));
         }
         let encoded = of.table.encode_keys(&columns, keys.len()).map_err(internal)?;
-        let found = shard.lookup(&bucket, &encoded).await?;
-        let high = shard.bounds(&bucket).high_watermark.0;
+        let found = door.lookup(bucket, &encoded).await?;
+        let high = door.high(scene, bucket).await?;
         let mut seen = Vec::with_capacity(keys.len());
         for (key, row) in keys.into_iter().zip(found) {
             let image =
@@ -186,7 +187,7 @@ async fn look_up(scene: &Scene, dice: &Dice, bucket: Bucket, keys: Vec<i64>, who
             }
             seen.push(Seen::Key(key, image.map(|(_, image)| image)));
         }
-        Ok((high, seen))
+        Ok(Saw { low: 0, high, seen })
     })
     .await;
 }
@@ -194,9 +195,21 @@ async fn look_up(scene: &Scene, dice: &Dice, bucket: Bucket, keys: Vec<i64>, who
 /// Scans all rows, page by page. Whether it came to an end.
 pub(super) async fn scan(scene: &Scene, dice: &Dice, bucket: Bucket, who: &str) -> bool {
     let (page_rows, partition) = (dice.pick(1..500) as usize, scene.partition(&bucket));
-    ask(scene, dice, bucket, who, |shard, of| async move {
-        let (high, state) = rows_from(&shard, &of, &partition, bucket, &[], page_rows).await?;
-        Ok((high, vec![Seen::All(state)]))
+    ask(scene, dice, bucket, who, |door, of| async move {
+        if let Door::Owner(shard) = &door {
+            let (high, state) = rows_from(shard, &of, &partition, bucket, &[], page_rows).await?;
+            return Ok(Saw { low: 0, high, seen: vec![Seen::All(state)] });
+        }
+        let (snapshot, low) = door.snapshot(bucket).await?;
+        let high = door.high(scene, bucket).await?;
+        let (mut scan, mut state) = (snapshot.scan_after(None).await?, State::new());
+        loop {
+            let page = scan.page(page_rows, usize::MAX).await?;
+            add_rows(&of, &partition, &page.rows, &mut state)?;
+            if !page.more {
+                return Ok(Saw { low, high, seen: vec![Seen::All(state)] });
+            }
+        }
     })
     .await
 }
@@ -205,11 +218,20 @@ pub(super) async fn scan(scene: &Scene, dice: &Dice, bucket: Bucket, who: &str) 
 async fn look_up_group(scene: &Scene, dice: &Dice, bucket: Bucket, group: i64, who: &str) {
     let (page_rows, partition) = (dice.pick(1..2 * GROUP as u64) as usize, scene.partition(&bucket));
     scene.trace.count("prefix lookups");
-    ask(scene, dice, bucket, who, |shard, of| async move {
+    ask(scene, dice, bucket, who, |door, of| async move {
         let column: ArrayRef = Arc::new(Int64Array::from(vec![group]));
         let prefix = of.table.encode_keys(&[column], 1).map_err(internal)?;
-        let (high, rows) = rows_from(&shard, &of, &partition, bucket, prefix.get(0), page_rows).await?;
-        Ok((high, vec![Seen::Group(group * GROUP..(group + 1) * GROUP, rows)]))
+        let (high, rows) = match &door {
+            Door::Owner(shard) if dice.chance(0.7) => {
+                rows_from(shard, &of, &partition, bucket, prefix.get(0), page_rows).await?
+            }
+            _ => {
+                let (found, mut state) = (door.group(bucket, &prefix).await?, State::new());
+                add_rows(&of, &partition, &found, &mut state)?;
+                (door.high(scene, bucket).await?, state)
+            }
+        };
+        Ok(Saw { low: 0, high, seen: vec![Seen::Group(group * GROUP..(group + 1) * GROUP, rows)] })
     })
     .await;
 }
@@ -228,16 +250,29 @@ async fn rows_from(
     let mut state = State::new();
     loop {
         let page = scan.page(page_rows, usize::MAX).await?;
-        for (key, image) in decoded(of, partition, &page.rows).map_err(LookupError::Internal)? {
-            if state.last_key_value().is_some_and(|(last, _)| *last >= key) {
-                return Err(LookupError::Internal(format!("a scan gives key {key} out of order")));
-            }
-            state.insert(key, image);
-        }
+        add_rows(of, partition, &page.rows, &mut state)?;
         if !page.more {
             return Ok((high, state));
         }
     }
+}
+
+/// Adds rows that came in the order of their keys.
+fn add_rows(of: &KeyedScene, partition: &str, rows: &[Bytes], state: &mut State) -> Result<(), LookupError> {
+    for (key, image) in decoded(of, partition, rows).map_err(LookupError::Internal)? {
+        if state.last_key_value().is_some_and(|(last, _)| *last >= key) {
+            return Err(LookupError::Internal(format!("a scan gives key {key} out of order")));
+        }
+        state.insert(key, image);
+    }
+    Ok(())
+}
+
+/// What was seen, and between which offsets.
+pub(super) struct Saw {
+    pub low: u64,
+    pub high: u64,
+    pub seen: Vec<Seen>,
 }
 
 pub(super) fn decoded(of: &KeyedScene, partition: &str, rows: &[Bytes]) -> Result<Vec<(i64, Image)>, String> {
@@ -249,35 +284,49 @@ pub(super) fn internal(error: impl std::fmt::Display) -> LookupError {
     LookupError::Internal(error.to_string())
 }
 
-/// Asks a gateway that may have the bucket, once, and tells the checker what was seen. Whether there was an answer.
-async fn ask<F: Future<Output = Result<(u64, Vec<Seen>), LookupError>>>(
+/// Asks a gateway, once, and tells the checker what was seen. Whether there was an answer.
+async fn ask<F: Future<Output = Result<Saw, LookupError>>>(
     scene: &Scene,
     dice: &Dice,
     bucket: Bucket,
     who: &str,
-    question: impl FnOnce(Shard, KeyedScene) -> F,
+    question: impl FnOnce(Door, KeyedScene) -> F,
 ) -> bool {
     ask_for(scene, dice, bucket, who, dice.millis(1_000..9_000), question).await
 }
 
 /// The same, with so much patience.
-pub(super) async fn ask_for<F: Future<Output = Result<(u64, Vec<Seen>), LookupError>>>(
+pub(super) async fn ask_for<F: Future<Output = Result<Saw, LookupError>>>(
     scene: &Scene,
     dice: &Dice,
     bucket: Bucket,
     who: &str,
     patience: Duration,
-    question: impl FnOnce(Shard, KeyedScene) -> F,
+    question: impl FnOnce(Door, KeyedScene) -> F,
 ) -> bool {
-    let (Some(life), Some(of)) = (scene.gateway_for(&bucket, dice), scene.keyed(&bucket)) else {
-        return false;
+    let Some(of) = scene.keyed(&bucket) else { return false };
+    let (life, route) = match scene.door(dice) {
+        Some((life, patience)) => (life, Some(patience)),
+        None => match scene.gateway_for(&bucket, dice) {
+            Some(life) => (life, None),
+            None => return false,
+        },
     };
-    let who = format!("{who} at {}", life.link.name());
+    let patience = if scene.calm { 3 * CALM_PATIENCE } else { patience };
+    let by = if route.is_some() { "by the route of" } else { "at" };
+    let who = format!("{who} {by} {}", life.link.name());
+    let _open = life.open.one();
     let answer = async {
         life.link.running().await;
-        let shard = life.host.shard_of(&bucket, Duration::from_millis(50)).await.ok()?;
-        let low = scene.checker.lock().acked_end_before(&bucket, scene.staleness);
-        Some((low, question(shard, of).await))
+        let door = match route {
+            Some(patience) => {
+                scene.trace.count("looks by routes");
+                Door::Any(life.route.clone(), patience)
+            }
+            None => Door::Owner(life.host.shard_of(&bucket, Duration::from_millis(50)).await.ok()?),
+        };
+        let low = scene.checker.lock().known_end_before(&bucket, scene.staleness);
+        Some((low, question(door, of).await))
     };
     let answer = tokio::select! {
         biased;
@@ -287,7 +336,8 @@ pub(super) async fn ask_for<F: Future<Output = Result<(u64, Vec<Seen>), LookupEr
     };
     let Some((low, answer)) = answer else { return false };
     match answer {
-        Ok((high, seen)) => {
+        Ok(Saw { low: least, high, seen }) => {
+            let low = low.max(least);
             scene.trace.note(&who, format_args!("looked at {bucket} {low}..={high}: {}", summary(&seen)));
             let mut checker = scene.checker.lock();
             for seen in seen {
@@ -302,7 +352,13 @@ pub(super) async fn ask_for<F: Future<Output = Result<(u64, Vec<Seen>), LookupEr
             scene.checker.lock().violated_in(&bucket, "K1", what);
             false
         }
-        Err(_) => false,
+        Err(error) => {
+            // A scan ends when its shard moves; all else is looked for again.
+            if route.is_some() && !matches!(error, LookupError::NotOwned) {
+                scene.refused(&bucket, &who, "a look", &error);
+            }
+            false
+        }
     }
 }
 

@@ -8,9 +8,10 @@ use std::time::Duration;
 use arrow::array::{ArrayRef, Int64Array};
 use tokio::time::sleep;
 use wadi_model::Bucket;
-use wadi_store::shard::{LookupError, Shard};
+use wadi_store::shard::LookupError;
 
-use super::keyed::{ask_for, decoded, internal};
+use super::door::Door;
+use super::keyed::{Saw, ask_for, decoded, internal};
 use super::rows::GROUP;
 use super::{KeyedScene, Scene};
 use crate::checker::keyed::{Seen, State};
@@ -23,8 +24,8 @@ const PATIENCE: Duration = Duration::from_secs(40);
 /// Scans a bucket in pages.
 pub(super) async fn scan(scene: &Scene, dice: &Dice, bucket: Bucket, who: &str) {
     scene.trace.count("scans in pages");
-    ask_for(scene, dice, bucket, who, PATIENCE, |shard, of| async move {
-        let answer = pages(scene, dice, &shard, &of, bucket).await;
+    ask_for(scene, dice, bucket, who, PATIENCE, |door, of| async move {
+        let answer = pages(scene, dice, &door, &of, bucket).await;
         scene.trace.count(match &answer {
             Ok(_) => "scans in pages that came to their end",
             Err(LookupError::NotOwned) => "scans in pages that a move ended",
@@ -38,19 +39,19 @@ pub(super) async fn scan(scene: &Scene, dice: &Dice, bucket: Bucket, who: &str) 
 async fn pages(
     scene: &Scene,
     dice: &Dice,
-    shard: &Shard,
+    door: &Door,
     of: &KeyedScene,
     bucket: Bucket,
-) -> Result<(u64, Vec<Seen>), LookupError> {
+) -> Result<Saw, LookupError> {
     let partition = scene.partition(&bucket);
-    let mut snapshot = shard.snapshot_rows(&bucket)?;
+    let (mut snapshot, low) = door.snapshot(bucket).await?;
     // At once: what is written from now on is not in any page.
-    let high = shard.bounds(&bucket).high_watermark.0;
+    let high = door.high(scene, bucket).await?;
     let page_rows = dice.pick(5..100) as usize;
     let (mut state, mut last) = (State::new(), None::<Vec<u8>>);
     loop {
         if scene.flaw == Some(Flaw::PagesOfManyTimes) {
-            snapshot = shard.snapshot_rows(&bucket)?;
+            snapshot = door.snapshot(bucket).await?.0;
         }
         let mut scan = snapshot.scan_after(last.as_deref()).await?;
         let page = scan.page(page_rows, usize::MAX).await?;
@@ -69,7 +70,7 @@ async fn pages(
             state.insert(key, image);
         }
         if !page.more {
-            return Ok((high, vec![Seen::All(state)]));
+            return Ok(Saw { low, high, seen: vec![Seen::All(state)] });
         }
         last = state.last_key_value().map(|(key, _)| encoded(of, *key)).transpose()?;
     }
@@ -86,8 +87,8 @@ fn encoded(of: &KeyedScene, key: i64) -> Result<Vec<u8>, LookupError> {
 
 /// Asks how many rows a bucket has.
 pub(super) async fn count(scene: &Scene, dice: &Dice, bucket: Bucket, who: &str) -> bool {
-    ask_for(scene, dice, bucket, who, PATIENCE, |shard, of| async move {
-        let (count, bounds) = shard.count_rows(&bucket);
+    ask_for(scene, dice, bucket, who, PATIENCE, |door, of| async move {
+        let (count, high) = door.count(bucket).await?;
         let seen = match count {
             Some(count) => vec![Seen::Count(count)],
             // Where the row before is not shown, a new row may look like an old one.
@@ -97,7 +98,7 @@ pub(super) async fn count(scene: &Scene, dice: &Dice, bucket: Bucket, who: &str)
         if !seen.is_empty() {
             scene.trace.count("counts");
         }
-        Ok((bounds.high_watermark.0, seen))
+        Ok(Saw { low: 0, high, seen })
     })
     .await
 }

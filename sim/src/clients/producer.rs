@@ -7,11 +7,12 @@ use tokio::time::{Instant, sleep};
 use wadi_model::ipc::Originals;
 use wadi_model::options::LogCompression;
 use wadi_model::{Bucket, ErrorKind};
+use wadi_store::route::RouteError;
 use wadi_store::shard::{AppendError, Appended, Part, Stamp};
 
 use super::keyed::{self, KeyedRows};
 use super::rows::rows;
-use super::{Scene, Shared, partitions};
+use super::{CALM_PATIENCE, Scene, Shared, partitions};
 use crate::checker::first_id;
 use crate::clock::Dice;
 use crate::gateway::Life;
@@ -74,27 +75,31 @@ pub async fn send_one(scene: &Scene, dice: &Dice, bucket: Bucket, count: u64, st
         Ok(made) => made,
         Err(error) => return scene.checker.lock().violated("client", error),
     };
-    let patience = if dice.chance(0.1) { dice.pick(1..4) } else { u64::MAX };
+    let patience = if !scene.calm && dice.chance(0.1) { dice.pick(1..4) } else { u64::MAX };
     let (mut doubt, mut tries) = (false, 0);
     loop {
         if scene.is_gone(&bucket) {
             return;
         }
-        let Some(life) = scene.gateway_for(&bucket, dice) else {
+        let door = || match scene.door(dice) {
+            Some((life, patience)) => Some((life, Some(patience))),
+            None => scene.gateway_for(&bucket, dice).map(|life| (life, None)),
+        };
+        let Some(first) = door() else {
             sleep(dice.millis(50..300)).await;
             continue;
         };
         tries += 1;
-        let outcome = if part.stamp.is_some() && dice.chance(0.04) {
-            let Some(other) = scene.gateway_for(&bucket, dice) else { continue };
+        let outcome = if part.stamp.is_some() && !scene.calm && dice.chance(0.04) {
+            let Some(other) = door() else { continue };
             let (one, two) = tokio::join!(
-                attempt(scene, dice, &life, part.clone(), request),
+                attempt(scene, dice, &first, part.clone(), request),
                 attempt(scene, dice, &other, part.clone(), request)
             );
             scene.trace.count("requests sent twice at once");
             worse(one, two)
         } else {
-            attempt(scene, dice, &life, part.clone(), request).await
+            attempt(scene, dice, &first, part.clone(), request).await
         };
         match outcome {
             Try::Acked(_) => {
@@ -157,18 +162,36 @@ fn worse(one: Try, two: Try) -> Try {
     }
 }
 
-async fn attempt(scene: &Scene, dice: &Dice, life: &Life, part: Part, request: u64) -> Try {
+/// One try at a gateway: by its route if there is patience for that, else at the shard that is open there.
+async fn attempt(
+    scene: &Scene,
+    dice: &Dice,
+    (life, route): &(Life, Option<Duration>),
+    part: Part,
+    request: u64,
+) -> Try {
     let who = life.link.name().to_owned();
-    let timeout = dice.millis(1_000..9_000);
+    let timeout = if scene.calm { 3 * CALM_PATIENCE } else { dice.millis(1_000..9_000) };
+    let _open = life.open.one();
+    let bucket = part.bucket;
+    let answer = async {
+        match route {
+            Some(patience) => ask_route(scene, life, part, request, *patience).await,
+            None => ask(scene, life, part, request).await,
+        }
+    };
     let outcome = tokio::select! {
         biased;
         () = life.link.died() => None,
-        outcome = ask(scene, life, part, request) => Some(outcome),
+        outcome = answer => Some(outcome),
         () = sleep(timeout) => None,
     };
     let note = |what: &str| scene.trace.note(&who, format_args!("append {request} {what}"));
     let Some(outcome) = outcome else {
         note("no answer");
+        if scene.calm {
+            scene.refused(&bucket, &who, "an answer", &"it came not in time");
+        }
         scene.trace.count("requests without an answer");
         return Try::Doubt;
     };
@@ -213,6 +236,44 @@ async fn ask(scene: &Scene, life: &Life, part: Part, request: u64) -> Try {
     outcome
 }
 
+/// The same by the gateway's route. It may send the request again and again; still it is written once, also without a stamp (L3).
+async fn ask_route(scene: &Scene, life: &Life, part: Part, request: u64, patience: Duration) -> Try {
+    let way = Duration::from_millis(1);
+    sleep(way).await;
+    life.link.running().await;
+    let (bucket, bare) = (part.bucket, part.stamp.is_none());
+    let who = life.link.name();
+    scene.trace.count("appends by routes");
+    let outcome = match life.route.append(part, patience).await {
+        Ok(appended) => {
+            let (base, rows) = (appended.base_offset.0, u64::from(appended.rows));
+            scene.checker.lock().acked(request, base, rows, appended.again);
+            Try::Acked(appended)
+        }
+        Err(RouteError::NotOpen(why)) => {
+            scene.refused(&bucket, who, "an append", &why);
+            Try::Nothing
+        }
+        Err(RouteError::Said(
+            error @ (AppendError::InFlight { .. } | AppendError::SequenceTooOld { .. }),
+        )) if bare => {
+            let what = format!("request {request}, which has no stamp, was refused by {who}: {error}");
+            scene.checker.lock().violated_in(&bucket, "L3", what);
+            Try::Doubt
+        }
+        Err(RouteError::Said(error)) => {
+            // To be asked to wait is no refusal.
+            if !matches!(error, AppendError::Overloaded) {
+                scene.refused(&bucket, who, "an append", &error);
+            }
+            judge(scene, error, request, &bucket)
+        }
+    };
+    life.link.running().await;
+    sleep(way).await;
+    outcome
+}
+
 /// What a client concludes from an error.
 fn judge(scene: &Scene, error: AppendError, request: u64, bucket: &Bucket) -> Try {
     use wadi_model::Fault;
@@ -221,7 +282,8 @@ fn judge(scene: &Scene, error: AppendError, request: u64, bucket: &Bucket) -> Tr
         AppendError::SequenceTooOld { .. } => Try::TooOld,
         AppendError::InFlight { .. } => {
             scene.trace.count("answered in flight");
-            Try::Nothing
+            // An earlier try, or this one when it came twice.
+            Try::Doubt
         }
         AppendError::Overloaded => {
             scene.trace.count("answered overloaded");
@@ -231,7 +293,7 @@ fn judge(scene: &Scene, error: AppendError, request: u64, bucket: &Bucket) -> Tr
             scene.trace.count("answered without ids");
             Try::Nothing
         }
-        AppendError::NotOwned => Try::Nothing,
+        AppendError::NotOwned | AppendError::Unreachable(_) => Try::Nothing,
         error if error.kind() == ErrorKind::Internal => {
             scene.trace.count("append failed inside");
             scene.trace.note("CLIENT", format_args!("append {request} failed inside: {error}"));

@@ -4,7 +4,7 @@ use crate::Summary;
 
 use super::*;
 
-const SCRIPT: Script = Script { trouble: Duration::from_secs(25), verbose: false, flaw: None };
+const SCRIPT: Script = Script { trouble: Duration::from_secs(25), verbose: false, calm: false, flaw: None };
 
 /// Runs seeds, none of which may violate anything.
 fn run_all(seeds: std::ops::Range<u64>) -> Summary {

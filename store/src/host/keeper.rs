@@ -63,11 +63,19 @@ pub(super) async fn keep(inner: Arc<Inner>, shard: ShardId, session: Arc<dyn Ses
         owners.mark();
         if let Some(note) = wanted.elsewhere(&inner) {
             inner.closed(shard, note);
+            // Nobody else could have the shard for as long as the session lives.
+            let stray = inner.claim_of_ours(shard);
+            let failed = match stray {
+                Some(created) => !take_away(&inner, &key, created).await,
+                None => false,
+            };
             tokio::select! {
                 biased;
                 () = session.lost() => {}
                 () = inner.until_stopping() => {}
                 () = wanted.changed() => {}
+                () = owners.changed() => {}
+                () = sleep(PAUSE), if failed => {}
             }
             continue;
         }
@@ -75,9 +83,7 @@ pub(super) async fn keep(inner: Arc<Inner>, shard: ShardId, session: Arc<dyn Ses
             Ok(Claimed::Ours(revision)) => revision,
             Ok(Claimed::Theirs { owner, created, .. }) if owner.gateway == inner.gateway => {
                 // A claim of ours that we do not hold: it was not given back, or landed after we had given it up.
-                let stray = Txn::new().when(Compare::created(&key, created)).delete(&key);
-                if let Err(error) = inner.meta.txn(stray).await {
-                    tracing::debug!(%shard, %error, "an old claim of ours was not taken away yet");
+                if !take_away(&inner, &key, created).await {
                     sleep(PAUSE).await;
                 }
                 continue;
@@ -109,10 +115,8 @@ pub(super) async fn keep(inner: Arc<Inner>, shard: ShardId, session: Arc<dyn Ses
         let note = serve(&inner, &claim, &mut wanted).await;
         claim.give_up();
         inner.closed(shard, note);
-        let give_back = Txn::new().when(Compare::created(&key, revision)).delete(&key);
-        if let Err(error) = inner.meta.txn(give_back).await {
-            tracing::debug!(%shard, %error, "the claim was not given back; it ends with the session");
-        }
+        // If that fails it is found again above, or ends with the session.
+        take_away(&inner, &key, revision).await;
         if !inner.is_stopping() {
             sleep(PAUSE).await;
         }
@@ -178,6 +182,15 @@ async fn release(inner: &Inner, claim: &Claim, shard: &crate::shard::Shard) -> E
         () = claim.session().lost() => shard.abandon("the session was lost while it was released").await,
     }
     shard.ended().await
+}
+
+/// Takes a claim of ours away that we do not hold any more. Whether it is certain that it is gone.
+async fn take_away(inner: &Inner, key: &str, created: Revision) -> bool {
+    let gone = inner.meta.txn(Txn::new().when(Compare::created(key, created)).delete(key)).await;
+    if let Err(error) = &gone {
+        tracing::debug!(key, %error, "a claim of ours was not given back yet");
+    }
+    gone.is_ok()
 }
 
 enum Claimed {

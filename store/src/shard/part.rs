@@ -159,6 +159,14 @@ impl AppendError {
         AppendError::Internal(why.to_string())
     }
 
+    /// The stored rows could not be read, so nothing was written. A database closes when its shard moves.
+    pub(super) fn not_read(error: slatedb::Error) -> AppendError {
+        match error.kind() {
+            slatedb::ErrorKind::Closed(_) => AppendError::NotOwned,
+            _ => AppendError::internal(error),
+        }
+    }
+
     /// What the owner of a shard has told of a part with this stamp.
     pub(crate) fn told(told: Told, stamp: Option<&Stamp>) -> AppendError {
         match (told.code.as_str(), stamp) {

@@ -139,6 +139,9 @@ impl Shard {
             }
         }
         let all = start >= bounds.high_watermark;
+        if keep.gone {
+            eprintln!("TRIM {bucket} {bounds:?} start {start} oldest {oldest:?} flushed {flushed:?} confirmed {:?} all {all} removed {}", *shared.confirmed.borrow(), change.removed.len());
+        }
         let looked = match oldest {
             Some(time) => Looked::Oldest { start, time },
             None => Looked::Empty { high_watermark: bounds.high_watermark },

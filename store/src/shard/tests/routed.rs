@@ -6,12 +6,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use async_trait::async_trait;
 use parking_lot::Mutex;
-use wadi_meta::MetaStore;
+use wadi_meta::{Compare, MetaStore, Txn};
 
 use super::keyed::{Keyed, value};
 use super::*;
 use crate::cluster::Cluster;
-use crate::host::Host;
+use crate::host::{Host, Owner, owner_key};
 use crate::route::{Call, Peers, Route, RouteError, Unanswered};
 
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -270,6 +270,29 @@ async fn a_shard_that_moves_is_found_again() {
     }
     let all = two.ids(&two.other, 0).await;
     assert!(all.windows(2).all(|pair| pair[0] < pair[1]), "in order, each once");
+}
+
+#[tokio::test]
+async fn a_claim_that_was_not_given_back_is_taken_away() {
+    let two = Two::start().await;
+    let (meta, key) = (&two.world().meta, owner_key(ShardId(0)));
+    let held = meta.get(&key).await.unwrap().unwrap();
+    let ours = |route: &Route| Owner {
+        gateway: route.host().gateway().to_owned(),
+        address: "nowhere".to_owned(),
+        nonce: String::new(),
+    };
+    // As if its give-back had been lost: its session lives, and the other one is to have the shard.
+    let stray = serde_json::to_vec(&ours(&two.other)).unwrap();
+    let put = Txn::new().when(Compare::created(&key, held.created)).delete(&key);
+    meta.txn(put).await.unwrap();
+    meta.txn(Txn::new().when(Compare::absent(&key)).put(&key, stray)).await.unwrap();
+    let gone = async {
+        while meta.get(&key).await.unwrap().is_some() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(10), gone).await.expect("nobody else could have the shard");
 }
 
 #[tokio::test]
