@@ -11,7 +11,7 @@ use wadi_meta::catalog::Dropped;
 use wadi_model::{LogSeq, ShardId};
 use wadi_store::host::Host;
 use wadi_store::owners::Owners;
-use wadi_store::shard::{Deletable, PackError, Round};
+use wadi_store::shard::{Deletable, Inputs, PackError, Round};
 use wadi_store::stored::PackName;
 
 use crate::faults::{Link, Reach};
@@ -53,12 +53,14 @@ impl Hosts {
 pub struct SimOwners {
     hosts: Hosts,
     link: Link,
+    /// The rounds that were shortened on the way, if they are.
+    shortened: Option<Mutex<BTreeMap<ShardId, Round>>>,
 }
 
 impl SimOwners {
     /// The owners behind a link.
-    pub fn new(hosts: Hosts, link: Link) -> SimOwners {
-        SimOwners { hosts, link }
+    pub fn new(hosts: Hosts, link: Link, shortens: bool) -> SimOwners {
+        SimOwners { hosts, link, shortened: shortens.then(Mutex::default) }
     }
 
     async fn ask<T>(
@@ -91,7 +93,15 @@ impl SimOwners {
 #[async_trait]
 impl Owners for SimOwners {
     async fn next_round(&self, shard: ShardId) -> Result<Option<Round>, PackError> {
-        self.ask(shard, async |host: Host| host.next_round(shard).await).await
+        let round = self.ask(shard, async |host: Host| host.next_round(shard).await).await?;
+        let Some((rounds, mut round)) = self.shortened.as_ref().zip(round.clone()) else { return Ok(round) };
+        rounds.lock().insert(shard, round.clone());
+        if let Inputs::Log(log) = &mut round.inputs
+            && log.len() > 1
+        {
+            log.pop();
+        }
+        Ok(Some(round))
     }
 
     async fn commit_packs(
@@ -100,6 +110,8 @@ impl Owners for SimOwners {
         round: Round,
         packs: Vec<PackName>,
     ) -> Result<(), PackError> {
+        let whole = self.shortened.as_ref().and_then(|rounds| rounds.lock().remove(&shard));
+        let round = whole.filter(|whole| whole.from == round.from).unwrap_or(round);
         self.ask(shard, async |host: Host| host.commit_packs(shard, round, packs).await).await
     }
 

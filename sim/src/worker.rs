@@ -86,7 +86,8 @@ impl Worker {
         };
         let place = Place { objects, root: self.ground.root(), env, local: false };
         let maker = Maker { place, cpu: Cpu::inline(), tables: Arc::new(self.ground.catalog.clone()) };
-        let owners = Arc::new(SimOwners::new(self.ground.hosts.clone(), link.clone()));
+        let shortens = self.ground.flaw.is_some_and(Flaw::shortens_rounds);
+        let owners = Arc::new(SimOwners::new(self.ground.hosts.clone(), link.clone(), shortens));
         let (shards, metrics) = (self.ground.cluster.shards, self.metrics.clone());
         let ground = wadi_compactor::Ground::new(maker, shards, store, owners, settings, metrics);
         self.ground.trace.note(&name, "starts");

@@ -69,6 +69,19 @@ pub enum Flaw {
     LosesPack,
     /// Each page of a scan shows the time at which it was read (K1).
     PagesOfManyTimes,
+    /// A fault in the code itself.
+    #[cfg(feature = "flaws")]
+    Code(wadi_store::flaws::Flaw),
+}
+
+impl Flaw {
+    /// Whether compactors make packs of a part of their rounds, which owners must not take.
+    pub(crate) fn shortens_rounds(self) -> bool {
+        #[cfg(feature = "flaws")]
+        return self == Flaw::Code(wadi_store::flaws::Flaw::TakesAnyPack);
+        #[cfg(not(feature = "flaws"))]
+        false
+    }
 }
 
 /// After healing, everything that clients want must be answered in this time (V1). It includes the time to live of a
@@ -80,6 +93,11 @@ const HEALED_WITHIN: Duration = Duration::from_secs(10);
 /// # Errors
 /// When the runtime cannot be built, or the cluster cannot be made.
 pub fn run(seed: u64, script: Script) -> Result<Report, String> {
+    #[cfg(feature = "flaws")]
+    wadi_store::flaws::set(match script.flaw {
+        Some(Flaw::Code(flaw)) => Some(flaw),
+        _ => None,
+    });
     let mut builder = tokio::runtime::Builder::new_current_thread();
     builder.enable_time().start_paused(true);
     // Which of several waiting tasks a watch channel wakes first is one of tokio's own random choices.

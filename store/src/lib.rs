@@ -15,6 +15,10 @@ pub mod context;
 pub mod database;
 pub mod disk_cache;
 pub mod doctor;
+#[cfg(feature = "flaws")]
+pub mod flaws;
+#[cfg(not(feature = "flaws"))]
+mod flaws;
 pub mod host;
 pub mod ids;
 pub mod keyed;

@@ -51,6 +51,18 @@ fn assert_eventful(summary: &Summary) {
         "scans in pages that came to their end",
         "counts",
         "F2: requests of gateways that slept longer than lease and grace",
+        "appends by routes",
+        "reads by routes",
+        "looks by routes",
+        "readers woken",
+        "peer requests lost",
+        "peer answers lost",
+        "peer requests late",
+        "peer requests received twice",
+        "peer requests cut off",
+        "gateways that left in good order",
+        "gateways added",
+        "clocks set",
     ] {
         assert!(summary.count(kind) > 0, "no {kind} in\n{summary}");
     }
@@ -98,6 +110,65 @@ fn objects_and_rows_that_are_left_or_lost_are_found() {
 #[test]
 fn pages_that_do_not_show_one_time_are_found() {
     finds(Flaw::PagesOfManyTimes, "K1");
+}
+
+/// While gateways come, and go in good order, and nothing fails, nobody is refused anything whichever gateway is asked (V1).
+#[test]
+fn nothing_is_refused_while_shards_move() {
+    let mut summary = Summary::default();
+    for seed in 0..3 {
+        let report = run(seed, Script { calm: true, trouble: Duration::from_secs(15), ..SCRIPT }).unwrap();
+        assert!(report.violations.is_empty(), "{report}");
+        summary.add(&report);
+    }
+    for kind in ["gateways that left in good order", "gateways added", "appends by routes", "readers woken"] {
+        assert!(summary.count(kind) > 0, "no {kind} in\n{summary}");
+    }
+}
+
+/// What is broken in the code itself is found, by whatever it breaks first. `make unit` runs it with the feature.
+#[cfg(feature = "flaws")]
+mod flaws {
+    use wadi_store::flaws::Flaw as InCode;
+
+    use super::*;
+
+    fn found(flaw: InCode, invariants: &[&str]) {
+        for seed in 0..200 {
+            let report = run(seed, Script { flaw: Some(Flaw::Code(flaw)), ..SCRIPT }).unwrap();
+            if let Some(first) = report.violations.first() {
+                println!("{flaw:?}: seed {seed}, {}: {}", first.invariant, first.what);
+                assert!(invariants.contains(&first.invariant), "{report}");
+                return;
+            }
+        }
+        panic!("{flaw:?} was not found in 200 seeds");
+    }
+
+    #[test]
+    fn acks_after_the_lease() {
+        found(InCode::AcksLate, &["F1", "L1", "L4"]);
+    }
+
+    #[test]
+    fn takeovers_without_a_fence() {
+        found(InCode::SkipsFence, &["F1", "L1", "L2", "L3", "L4", "K1", "K2", "K3", "V1"]);
+    }
+
+    #[test]
+    fn rows_that_are_read_before_they_are_durable() {
+        found(InCode::ReadsEarly, &["F1", "L1", "L3", "L4", "K1", "K2", "K3", "V1"]);
+    }
+
+    #[test]
+    fn deletions_of_what_the_database_does_not_have() {
+        found(InCode::DeletesEarly, &["F1", "L1", "L4", "K1", "T4", "V1"]);
+    }
+
+    #[test]
+    fn packs_that_do_not_hold_their_round() {
+        found(InCode::TakesAnyPack, &["L1", "L4", "T4", "K1", "V1"]);
+    }
 }
 
 /// Without tokio's seed (see `.cargo/config.toml`) a run cannot repeat itself.

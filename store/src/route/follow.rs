@@ -104,8 +104,8 @@ async fn follow(inner: Weak<Inner>, shard: ShardId, tell: Arc<watch::Sender<Newe
                     let asked = peer.ask::<Newest>(Call::Wait, &known, Vec::new(), WAIT + GRACE);
                     asked.await.ok().map(|(newest, _)| newest)
                 }
-                // It has come here: whoever waits asks again and gets the shard's own signal.
-                Ok(At::Here(open)) => Some(Newest { token: open.token(), ..known }),
+                // It has come here. Whoever asks again gets the shard's own signal; who has waited since before gets it from here.
+                Ok(At::Here(open)) => answer(&open, known).await.ok(),
                 Err(_) => None,
             }
         };

@@ -13,6 +13,7 @@ use super::plan::{Inputs, Round};
 use super::state::last_of;
 use super::{PackError, PackState};
 use crate::container::{BucketRewrite, Chunk, Command, Footer, Kind, LogRound, NewPack, Released, Rewrite};
+use crate::flaws::{self, Flaw};
 use crate::keys::index::{self, IndexEntry, IndexedChunk};
 use crate::keys::{object, pack};
 use crate::log::{LogObject, read_object};
@@ -197,6 +198,9 @@ impl Commit<'_> {
         replaced: &[IndexedChunk],
         made: &[(IndexedChunk, Chunk)],
     ) -> Result<Vec<IndexedChunk>, String> {
+        if flaws::has(Flaw::TakesAnyPack) {
+            return Ok(made.iter().map(|(indexed, _)| *indexed).collect());
+        }
         let mut kept: BTreeMap<u64, IndexedChunk> = BTreeMap::new();
         for run in replaced.chunk_by(|a, b| a.end().0 == b.base_offset) {
             let (Some(first), Some(last)) = (run.first(), run.last()) else { continue };

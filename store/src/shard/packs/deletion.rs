@@ -10,6 +10,7 @@ use wadi_model::LogSeq;
 
 use super::{PackError, PackState};
 use crate::container::{Command, Deleted};
+use crate::flaws::{self, Flaw};
 use crate::keys::object;
 use crate::shard::{Progress, Shard};
 use crate::stored::PackName;
@@ -103,6 +104,9 @@ impl Shard {
 
 /// The last log object that may be deleted.
 pub(super) fn last_deletable(state: &PackState, progress: Progress) -> LogSeq {
+    if flaws::has(Flaw::DeletesEarly) {
+        return progress.applied;
+    }
     // The object at the durable position is the one that a takeover looks at.
     LogSeq(state.packed_for_good().0.min(progress.flushed.0.saturating_sub(1)))
 }

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use wadi_model::{Bucket, Offset, Table, options};
+use wadi_model::{Bucket, LogSeq, Offset, Table, options};
 
 use super::PackError;
 use super::state::last_of;
@@ -39,6 +39,9 @@ pub(in super::super) enum Looked {
     Oldest { start: Offset, time: i64 },
     /// It has nothing that is durable in the database.
     Empty { high_watermark: Offset },
+    /// It is gone, and its index ended below its high watermark when the log was at `confirmed`. Rounds of packing leave out the rows of
+    /// what is gone; so once the database has all up to there, nothing is left.
+    Ended { high_watermark: Offset, confirmed: LogSeq },
 }
 
 impl Shard {
@@ -97,7 +100,7 @@ impl Shard {
         let nothing = match looked {
             Some(Looked::Oldest { start, time }) => start == bounds.log_start && time >= keep.from,
             Some(Looked::Empty { high_watermark }) => high_watermark == bounds.high_watermark,
-            None => false,
+            Some(Looked::Ended { .. }) | None => false,
         };
         let nothing = nothing || bounds.log_start >= bounds.high_watermark;
         // What is too much, and how large all is.
@@ -109,14 +112,14 @@ impl Shard {
             return Ok(());
         }
         let excess = heavy.zip(keep.bytes).map(|(weight, limit)| weight.bytes.saturating_sub(limit));
-        let flushed = shared.progress.borrow().flushed;
+        let (confirmed, flushed) = (*shared.confirmed.borrow(), shared.progress.borrow().flushed);
         let is_durable = |chunk: &IndexedChunk| match chunk.object() {
             ObjectId::Log(seq) => seq <= flushed,
             ObjectId::Pack(_) => true,
         };
         let mut change = BucketRewrite::of(&bucket);
         let mut start = bounds.log_start;
-        let (mut oldest, mut removed) = (None, 0);
+        let (mut oldest, mut removed, mut to_end) = (None, 0, true);
         let mut entries = shared.db.scan(index::from(&bucket, bounds.log_start)).await?;
         'entries: while let Some(entry) = entries.next().await? {
             let (_, _, entry) = index::decode(&entry.key, &entry.value)?;
@@ -128,6 +131,7 @@ impl Shard {
                 let too_much = excess.is_some_and(|excess| removed + bytes <= excess);
                 if chunk.time >= keep.from && !too_much || !is_durable(chunk) {
                     oldest = is_durable(chunk).then_some(chunk.time);
+                    to_end = false;
                     break 'entries;
                 }
                 start = start.max(chunk.end());
@@ -135,13 +139,17 @@ impl Shard {
             }
             trim.remove(&mut change, &entry);
             if change.removed.len() >= ENTRIES {
+                to_end = false;
                 break;
             }
         }
-        let all = start >= bounds.high_watermark;
-        if keep.gone {
-            eprintln!("TRIM {bucket} {bounds:?} start {start} oldest {oldest:?} flushed {flushed:?} confirmed {:?} all {all} removed {}", *shared.confirmed.borrow(), change.removed.len());
-        }
+        let before = match looked {
+            Some(Looked::Ended { high_watermark, confirmed }) if high_watermark == bounds.high_watermark => {
+                confirmed
+            }
+            _ => confirmed,
+        };
+        let all = start >= bounds.high_watermark || keep.gone && to_end && before <= flushed;
         let looked = match oldest {
             Some(time) => Looked::Oldest { start, time },
             None => Looked::Empty { high_watermark: bounds.high_watermark },
@@ -150,6 +158,9 @@ impl Shard {
             change.gone = true;
             shared.looked.lock().remove(&bucket);
             shared.weights.lock().remove(&bucket);
+        } else if keep.gone && to_end {
+            let ended = Looked::Ended { high_watermark: bounds.high_watermark, confirmed: before };
+            shared.looked.lock().insert(bucket, ended);
         } else {
             // Only if there is nothing more to do for now.
             let more = change.removed.len() >= ENTRIES;
