@@ -1,6 +1,6 @@
 //! The way from gateways to each other, with a loss for each pair and direction.
 //!
-//! A request that was sent arrives by itself: after its sender gave up or died, late, or twice. Whoever receives it may be paused or die
+//! A request that was sent arrives by itself: after its sender gave up or died, late, or twice (then its sender gets no answer). Whoever receives it may be paused or die
 //! before it answers, and the answer may be lost. A connection that breaks may end the work on its request, as a server does that sees
 //! nobody wait. Addresses are names of lives, so that a process that is gone is asked for a while and refuses.
 
@@ -207,7 +207,8 @@ impl SimPeers {
             sleep_until(soon(dice.millis(1..6_000))).await;
             return Err(unanswered(false, "the connection broke"));
         }
-        if dice.chance(rates.peer_twice) {
+        let is_twice = dice.chance(rates.peer_twice);
+        if is_twice {
             net.trace.count("peer requests received twice");
             let (gate, message, after) = (gate.clone(), message.clone(), dice.millis(0..5_000));
             drop(task::spawn(async move {
@@ -215,6 +216,8 @@ impl SimPeers {
                 gate.answer(shard, call, message).await;
             }));
         }
+        // Nobody sends again what was answered: the answer to the first of two gets lost, or a refusal would be believed.
+        let is_lost = is_twice || dice.chance(rates.peer_lost);
         let mut way = dice.latency(WAY).mul_f64(rates.slow);
         if dice.chance(rates.peer_late) {
             net.trace.count("peer requests late");
@@ -239,7 +242,7 @@ impl SimPeers {
             net.mended(to, from, soon(GIVEN_UP)).await;
             return Err(unanswered(false, "no answer from behind a cut"));
         }
-        if dice.chance(rates.peer_lost) {
+        if is_lost {
             net.trace.count("peer answers lost");
             sleep_until(soon(dice.millis(1..6_000))).await;
             return Err(unanswered(false, "the connection broke"));

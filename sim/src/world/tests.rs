@@ -136,9 +136,9 @@ mod flaws {
     fn found(flaw: InCode, invariants: &[&str]) {
         for seed in 0..200 {
             let report = run(seed, Script { flaw: Some(Flaw::Code(flaw)), ..SCRIPT }).unwrap();
-            if let Some(first) = report.violations.first() {
-                println!("{flaw:?}: seed {seed}, {}: {}", first.invariant, first.what);
-                assert!(invariants.contains(&first.invariant), "{report}");
+            let found = report.violations.iter().find(|found| invariants.contains(&found.invariant));
+            if let Some(found) = found {
+                println!("{flaw:?}: seed {seed}, {}: {}", found.invariant, found.what);
                 return;
             }
         }
@@ -147,7 +147,7 @@ mod flaws {
 
     #[test]
     fn acks_after_the_lease() {
-        found(InCode::AcksLate, &["F1", "L1", "L4"]);
+        found(InCode::AcksLate, &["F1"]);
     }
 
     #[test]
@@ -162,12 +162,12 @@ mod flaws {
 
     #[test]
     fn deletions_of_what_the_database_does_not_have() {
-        found(InCode::DeletesEarly, &["F1", "L1", "L4", "K1", "T4", "V1"]);
+        found(InCode::DeletesEarly, &["L1", "L4", "V1"]);
     }
 
     #[test]
     fn packs_that_do_not_hold_their_round() {
-        found(InCode::TakesAnyPack, &["L1", "L4", "T4", "K1", "V1"]);
+        found(InCode::TakesAnyPack, &["L1", "L4", "R1", "V1"]);
     }
 }
 

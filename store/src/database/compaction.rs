@@ -99,6 +99,10 @@ impl Compaction {
     /// Stops it. Jobs that it leaves behind are taken up by the next one.
     pub async fn stop(mut self) {
         self.stop = None;
+        if self.running.is_finished() {
+            // Whoever waited for its end knows how it ended, and it cannot be asked twice.
+            return;
+        }
         match tokio::time::timeout(STOPPING, &mut self.running).await {
             Ok(Ok(Ok(()))) => {}
             Ok(Ok(Err(error))) => {

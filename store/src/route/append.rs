@@ -72,8 +72,7 @@ impl Route {
                         return Err(unknown());
                     }
                 }
-                // A try of ours is on its way, also when the only one came twice.
-                Err(AppendError::InFlight { .. }) if (doubt || lane.is_some()) && !late => doubt = true,
+                Err(AppendError::InFlight { .. }) if doubt && !late => {}
                 Err(_) if doubt => return Err(unknown()),
                 Err(error) => return Err(RouteError::Said(error)),
             }
