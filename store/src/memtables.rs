@@ -21,8 +21,11 @@ use tokio::sync::{Notify, Semaphore, SemaphorePermit};
 pub(crate) const ENTRY_BYTES: usize = 192;
 
 /// Rows that are read from the databases of all shards at once. Each may hold blocks, and indexes and filters of files that the
-/// cache does not keep; on a directory each also takes a thread, of which there are 512. With 30 ms for a GET some 8,000 rows a second.
-const READS: usize = 256;
+/// cache does not keep. With 30 ms for a GET they are some 8,000 rows a second.
+const READS: u32 = 256;
+
+/// The same on a local directory, where each asks threads for several files at once, and writes need threads too.
+const LOCAL_READS: u32 = 64;
 
 /// The budget of a process. Clones share it.
 #[derive(Clone, Debug)]
@@ -66,7 +69,7 @@ pub(crate) struct Memtable {
 impl Memtables {
     /// A budget of so many bytes for all shards, and the most that one may hold.
     pub fn new(budget: usize, most: usize) -> Memtables {
-        let (freed, reads) = (Notify::new(), Semaphore::new(READS));
+        let (freed, reads) = (Notify::new(), Semaphore::new(READS as usize));
         Memtables(Arc::new(Inner { budget, most, shards: Mutex::default(), freed, reads }))
     }
 
@@ -92,8 +95,9 @@ impl Memtables {
 
     /// Waits until one more row may be read from a database, for as long as the permit lives. `None` never comes: nobody
     /// closes it.
-    pub(crate) async fn read(&self) -> Option<SemaphorePermit<'_>> {
-        self.0.reads.acquire().await.ok()
+    pub(crate) async fn read(&self, local: bool) -> Option<SemaphorePermit<'_>> {
+        let share = if local { READS / LOCAL_READS } else { 1 };
+        self.0.reads.acquire_many(share).await.ok()
     }
 
     /// A shard that was just opened, with what its replay wrote.

@@ -250,7 +250,7 @@ mod tests {
             changes in proptest::collection::vec((0u8..20, any::<bool>(), 0usize..60), 0..100),
         ) {
             // Short keys and long ones.
-            let key = |k: u8, len| Bytes::from([vec![k], vec![k; if k % 3 == 0 { 50 } else { 1 + len % 2 }]].concat());
+            let key = |k: u8, len| Bytes::from([vec![k], vec![k; if k.is_multiple_of(3) { 50 } else { 1 + len % 2 }]].concat());
             let changes: Vec<_> = changes
                 .into_iter()
                 .enumerate()

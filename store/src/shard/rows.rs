@@ -26,8 +26,8 @@ use parking_lot::RwLock;
 use slatedb::{Db, KeyValue};
 use wadi_model::LogSeq;
 
+use crate::context::Context;
 use crate::keyed::{FOREVER, Life};
-use crate::memtables::Memtables;
 use cache::{Found, RowCache};
 use copies::Copies;
 
@@ -171,8 +171,8 @@ impl Rows {
     /// Reads what is not known of the keys, many at once.
     pub(super) async fn read(
         self: &Arc<Rows>,
+        context: &Context,
         db: &Db,
-        memory: &Memtables,
         keys: Vec<Bytes>,
         keep: Keep,
     ) -> Result<Reads, slatedb::Error> {
@@ -181,7 +181,7 @@ impl Rows {
         if !missing.is_empty() {
             // A read has some kilobytes before it has read anything, so each is made when its turn comes.
             let get = |key| async move {
-                let _permit = memory.read().await;
+                let _permit = context.memtables.read(context.local).await;
                 db.get_key_value(key).await
             };
             let gets = stream::iter(missing).map(get).buffered(PARALLEL).map_ok(State::stored);
