@@ -26,14 +26,15 @@ mod task;
 use std::process::ExitCode;
 
 use clap::Parser;
-use mimalloc::MiMalloc;
+use tikv_jemallocator::Jemalloc;
 
 use crate::args::Cli;
 use crate::failure::Failure;
 
-/// Bodies of many megabytes come and go on many threads; the system's allocator keeps what each thread once had.
+/// What one thread takes another one frees, and on a local directory hundreds of them read: memory must go back to the system
+/// whichever thread had it. The system's allocator, and those with a heap for each thread, keep more of it (docs/benchmarks.md).
 #[global_allocator]
-static ALLOCATOR: MiMalloc = MiMalloc;
+static ALLOCATOR: Jemalloc = Jemalloc;
 
 fn main() -> ExitCode {
     let cli = match Cli::try_parse() {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use slatedb::db_cache::foyer::{FoyerCache, FoyerCacheOptions};
 use slatedb::db_cache::foyer_hybrid::FoyerHybridCache;
-use slatedb::db_cache::{CachedEntry, CachedKey, DbCache};
+use slatedb::db_cache::{CacheFetch, CacheLoader, CachedEntry, CachedKey, DbCache};
 
 use crate::disk_cache::DiskCache;
 
@@ -24,7 +24,8 @@ pub async fn block_cache(bytes: usize, disk: Option<&DiskCache>) -> Arc<dyn DbCa
     Arc::new(FoyerCache::new_with_opts(options))
 }
 
-/// A cache whose errors are misses: a block that the disk does not give is read from the object store.
+/// A cache whose errors are misses: a block that the disk does not give is read from the object store. Fetches may fail; SlateDB
+/// then reads by itself. They are the cache's own, so that many who want the same index at once read and decode it once.
 struct Forgiving {
     cache: FoyerHybridCache,
     /// Locked as long as the cache uses it.
@@ -54,6 +55,22 @@ impl DbCache for Forgiving {
 
     async fn get_stats(&self, key: &CachedKey) -> Result<Option<CachedEntry>, slatedb::Error> {
         found(self.cache.get_stats(key).await)
+    }
+
+    async fn fetch_block(&self, key: CachedKey, loader: CacheLoader) -> Result<CacheFetch, slatedb::Error> {
+        self.cache.fetch_block(key, loader).await
+    }
+
+    async fn fetch_index(&self, key: CachedKey, loader: CacheLoader) -> Result<CacheFetch, slatedb::Error> {
+        self.cache.fetch_index(key, loader).await
+    }
+
+    async fn fetch_filter(&self, key: CachedKey, loader: CacheLoader) -> Result<CacheFetch, slatedb::Error> {
+        self.cache.fetch_filter(key, loader).await
+    }
+
+    async fn fetch_stats(&self, key: CachedKey, loader: CacheLoader) -> Result<CacheFetch, slatedb::Error> {
+        self.cache.fetch_stats(key, loader).await
     }
 
     async fn insert(&self, key: CachedKey, value: CachedEntry) {

@@ -6,8 +6,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use slatedb::config::{CompressionCodec, FlushOptions, FlushType, Settings, WriteOptions};
-use slatedb::{CloseReason, Db, ErrorKind, WriteBatch};
+use slatedb::config::{CompressionCodec, FlushOptions, FlushType, ScanOptions, Settings, WriteOptions};
+use slatedb::db_cache::CacheTarget;
+use slatedb::{BlockCachePolicy, CloseReason, Db, ErrorKind, WriteBatch};
 use wadi_model::{LogSeq, ShardId};
 
 use crate::clock::ShardClock;
@@ -72,22 +73,27 @@ pub async fn open(
         .with_system_clock(Arc::new(clock.clone()))
         .with_seed(context.env.random());
     let builder = match &context.block_cache {
-        Some(cache) => builder.with_db_cache(cache.clone(), u64::from(shard.0)),
+        Some(cache) => {
+            builder.with_db_cache(cache.clone(), u64::from(shard.0)).with_block_cache_policy(kept())
+        }
         None => builder.with_db_cache_disabled(),
     };
     builder.build().await
 }
 
-/// The size at which SlateDB flushes a memtable by itself.
-pub const MEMTABLE_BYTES: usize = 32 << 20;
+/// The memory from which on the memtable of one shard is flushed, in the bytes of [`Memtables`](crate::memtables::Memtables).
+pub const MEMTABLE_BYTES: usize = 64 << 20;
+
+/// The size at which SlateDB flushes a memtable by itself: keys and values, without what they take beside.
+const FILE_BYTES: usize = 32 << 20;
 
 fn settings() -> Settings {
     Settings {
         wal_enabled: false,
         flush_interval: None,
         manifest_poll_interval: POLL,
-        l0_sst_size_bytes: MEMTABLE_BYTES,
-        max_unflushed_bytes: 3 * MEMTABLE_BYTES,
+        l0_sst_size_bytes: FILE_BYTES,
+        max_unflushed_bytes: 2 * FILE_BYTES,
         l0_max_ssts: 32,
         l0_max_ssts_per_key: 32,
         compression_codec: Some(CODEC),
@@ -96,6 +102,23 @@ fn settings() -> Settings {
         garbage_collector_options: None,
         ..Settings::default()
     }
+}
+
+/// What of a flushed memtable goes into the cache: what every read of the file needs. Its blocks would drive that out, and what is
+/// new among the rows and the log is in other caches.
+fn kept() -> BlockCachePolicy {
+    BlockCachePolicy::default().with_flush_targets(&[CacheTarget::Index, CacheTarget::Filters])
+}
+
+/// For scans of a few entries beside which others are asked for too: their blocks stay in the cache, as those of single reads
+/// do. By itself SlateDB keeps no block of a scan.
+pub(crate) fn near() -> ScanOptions {
+    ScanOptions { cache_blocks: true, ..ScanOptions::default() }
+}
+
+/// For scans of many entries that are read once: many blocks with one request. By itself SlateDB asks for each alone.
+pub(crate) fn far() -> ScanOptions {
+    ScanOptions { read_ahead_bytes: 1 << 20, ..ScanOptions::default() }
 }
 
 /// Writes a group of changes that brings the database to log position `seq`.

@@ -128,6 +128,10 @@ impl Writer<'_> {
             body_len: (self.out.len() - self.metadata_len) as i64,
         });
         self.out[..self.metadata_len].copy_from_slice(&metadata);
+        // Compressors want room for the worst case; who keeps the message counts its bytes and not its room.
+        if self.out.capacity() - self.out.len() > self.out.len() / 8 {
+            self.out.shrink_to_fit();
+        }
         let metadata_len = u32::try_from(self.metadata_len)
             .map_err(|_| IpcError::message("its metadata is larger than 4 GiB"))?;
         Ok(Encoded {

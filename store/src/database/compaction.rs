@@ -30,6 +30,10 @@ use crate::task;
 /// How often a running compaction looks for work, and for what its jobs have done.
 const POLL: Duration = Duration::from_secs(1);
 
+/// The size of a file that is written. The more keys it has, the more memory it takes to write it (8 bytes a key for its filter,
+/// twice while that grows) and to read one row of it (its whole index and filter: with rows of 100 bytes about 3 % of it).
+const FILE_BYTES: usize = 64 << 20;
+
 /// Compactions of one database at once: one of level 0, so that the writer goes on, beside one of sorted runs.
 const AT_ONCE: usize = 2;
 
@@ -126,6 +130,7 @@ fn options() -> CompactorOptions {
         max_fetch_tasks: 2,
         bytes_to_fetch: 1 << 20,
         max_subcompactions: 2,
+        max_sst_size: FILE_BYTES,
         ..CompactionWorkerOptions::default()
     };
     CompactorOptions {

@@ -106,7 +106,7 @@ struct Actor {
     group: Group,
     group_in_flight: bool,
     /// Bytes of the group in flight.
-    group_bytes: usize,
+    group_memory: usize,
     memtable: Memtable,
     applied: LogSeq,
     flushed: LogSeq,
@@ -136,7 +136,7 @@ pub(super) fn start(shared: Arc<Shared>, start: Start) -> Shard {
         pending: Pending::default(),
         group: Group::new(),
         group_in_flight: false,
-        group_bytes: 0,
+        group_memory: 0,
         memtable: shared.context.memtables.join(start.replayed_bytes),
         applied: start.applied,
         flushed: start.flushed,
@@ -189,7 +189,7 @@ impl Actor {
                 self.shared.rows.applied(self.applied);
                 self.note_progress();
                 self.producers.trim(self.applied);
-                self.memtable.wrote(self.group_bytes);
+                self.memtable.wrote(self.group_memory);
                 self.unflushed_since.get_or_insert_with(Instant::now);
             }
             Command::MemtableFlushed(flushed) => {
@@ -355,11 +355,12 @@ impl Actor {
         let settings = &self.shared.context.settings;
         let lifetimes = Lifetimes { producer: settings.producer_ttl, key: settings.key_ttl };
         let group = std::mem::replace(&mut self.group, Group::new());
-        self.group_bytes = group.bytes();
+        self.group_memory = group.memory();
         let Some((write, seq)) = group.into_write(self.producers.take_dirty(), lifetimes) else { return };
         self.group_in_flight = true;
         let (own, shared) = (self.own.clone(), self.shared.clone());
         task::spawn(async move {
+            shared.context.memtables.room().await;
             let written = database::write(&shared.db, write, seq).await;
             tell(&own, Command::GroupWritten(written.map(|()| seq).map_err(|e| e.to_string()))).await;
         });
@@ -367,7 +368,8 @@ impl Actor {
 
     fn memtable_due(&self, now: Instant) -> Option<Instant> {
         let later_groups = self.group_in_flight || !self.group.is_empty();
-        if self.memtable_in_flight || self.releasing && later_groups {
+        // A group that waits for room may wait for this very flush.
+        if self.memtable_in_flight || self.releasing && later_groups && !self.memtable.is_asked() {
             return None;
         }
         let since = self.unflushed_since?;

@@ -83,7 +83,7 @@ pub(super) async fn lookup(shared: &Shared, keys: &[Bytes]) -> Result<Vec<Row>, 
     // A read that a write has voided is repeated; then the write's row is in memory, unless it was driven out already.
     while known.iter().any(Option::is_none) {
         let missing = keys.iter().zip(&known).filter(|(_, row)| row.is_none()).map(|(key, _)| key.clone());
-        let reads = shared.rows.read(&shared.db, missing.collect(), Keep::All).await?;
+        let reads = shared.rows.read(&shared.context, &shared.db, missing.collect(), Keep::All).await?;
         let found = reads.valid(now);
         let again = shared.rows.known(keys, now);
         for ((row, key), again) in known.iter_mut().zip(keys).zip(again) {

@@ -117,7 +117,8 @@ impl KeyedRows {
     pub(super) async fn read(&mut self, shared: &Shared, keep: Keep) -> Result<(), AppendError> {
         let keys: Vec<Bytes> = self.needed().cloned().collect();
         // What was read before is given up only once the new reads are registered.
-        let reads = shared.rows.read(&shared.db, keys, keep).await.map_err(AppendError::not_read)?;
+        let read = shared.rows.read(&shared.context, &shared.db, keys, keep);
+        let reads = read.await.map_err(AppendError::not_read)?;
         self.reads = Some(reads);
         Ok(())
     }

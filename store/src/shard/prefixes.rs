@@ -7,13 +7,13 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt, stream};
-use slatedb::config::ScanOptions;
 use wadi_model::Bucket;
 use wadi_model::row::Rows;
 
 use super::Shared;
 use super::lookup::{LookupError, RowScan};
 use super::rows::{GROUP_READ_BYTES, GROUP_ROWS, PrefixRows};
+use crate::database;
 use crate::keys::row;
 
 /// Prefixes that are read from the database at once.
@@ -106,7 +106,8 @@ async fn read(
         Some(PrefixRows::Unknown) => {}
     }
     let registered = shared.rows.begin_group(group.clone());
-    let mut scan_of_group = RowScan::of_range(shared, row::range_of(group.clone()), &options()).await?;
+    let mut scan_of_group =
+        RowScan::of_range(shared, row::range_of(group.clone()), &database::near()).await?;
     let (mut rows, mut bytes) = (Vec::new(), 0);
     while let Some((key, state)) = scan_of_group.next().await? {
         bytes += key.len() + state.row.as_ref().map_or(0, Bytes::len);
@@ -121,14 +122,9 @@ async fn read(
     Ok(Read::All(inside.filter_map(|(_, state)| state.row).collect()))
 }
 
-/// Few blocks, which the next lookup of the prefix wants too.
-fn options() -> ScanOptions {
-    ScanOptions { cache_blocks: true, ..ScanOptions::default() }
-}
-
 /// Reads the rows under a prefix of a large group, and keeps nothing.
 async fn scan(shared: &Arc<Shared>, prefix: &Bytes, mut limit: Limit) -> Result<Read, LookupError> {
-    let mut scan = RowScan::of_range(shared, row::range_of(prefix.clone()), &options()).await?;
+    let mut scan = RowScan::of_range(shared, row::range_of(prefix.clone()), &database::near()).await?;
     let mut rows = Vec::new();
     while let Some((_, state)) = scan.next().await? {
         let Some(row) = state.row else { continue };

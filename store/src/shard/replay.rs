@@ -14,8 +14,7 @@ use futures::future::{try_join, try_join_all};
 use futures::{StreamExt, TryStreamExt, stream};
 use parking_lot::RwLock;
 use slatedb::Db;
-use slatedb::config::ScanOptions;
-use tokio::sync::watch;
+use tokio::sync::{oneshot, watch};
 use wadi_model::changelog::ChangeType;
 use wadi_model::{Bucket, LogSeq, Offset, ShardId};
 
@@ -39,11 +38,12 @@ use crate::keys::producer::{self, ProducerEntry};
 use crate::keys::watermark::{self, Watermark};
 use crate::keys::{DamagedEntry, applied, pack, packing};
 use crate::log::LogObject;
+use crate::task;
 
 mod swept;
 
-/// Log objects whose rows and producers are read at once: as many as these, or as have so many bytes. One by one, some hundred
-/// objects would take longer than a lease.
+/// Log objects whose rows and producers are read at once: as many as these, or as have so many bytes; and as many again while the
+/// first are folded. One by one, some hundred objects would take longer than a lease.
 const WINDOW_OBJECTS: usize = 32;
 const WINDOW_BYTES: u64 = 8 << 20;
 
@@ -67,18 +67,18 @@ pub(super) async fn replay(
         ids: load_all(db, ids::prefix(), ids::decode).await?,
         packs: load_packs(db).await?,
         producers: BTreeMap::new(),
+        asked: BTreeSet::new(),
         dirty: BTreeSet::new(),
         group: Group::new(),
         bytes: 0,
     };
-    let mut objects = scan.objects.into_iter().filter(|o| o.header.seq > durable).peekable();
-    while objects.peek().is_some() {
-        let window = next_window(&mut objects);
-        let mut fetching = Vec::with_capacity(window.len());
-        for object in window {
-            fetching.push(replay.fetch(claim.shard(), object));
-        }
-        for fetched in try_join_all(fetching).await? {
+    let mut objects = scan.objects.into_iter().filter(|o| o.header.seq > durable);
+    let mut ahead = replay.begin_next(claim.shard(), &mut objects);
+    while let Some(window) = ahead {
+        let fetched = window.fetched().await?;
+        // While these are folded.
+        ahead = replay.begin_next(claim.shard(), &mut objects);
+        for fetched in fetched {
             replay.begin_swept(&fetched.object).await?;
             replay.add(fetched)?;
             if replay.is_full() {
@@ -138,8 +138,7 @@ async fn load_all<K: Ord, T>(
     prefix: Bytes,
     decode: Decode<K, T>,
 ) -> Result<BTreeMap<K, T>, TakeoverError> {
-    let options = ScanOptions { read_ahead_bytes: 1 << 20, ..ScanOptions::default() };
-    let mut entries = db.scan_prefix_with_options(prefix, .., &options).await?;
+    let mut entries = db.scan_prefix_with_options(prefix, .., &database::far()).await?;
     let mut all = BTreeMap::new();
     while let Some(entry) = entries.next().await? {
         let (of, value) = decode(&entry.key, &entry.value)?;
@@ -155,7 +154,7 @@ async fn load_packs(db: &Db) -> Result<PackState, TakeoverError> {
 }
 
 /// The next objects, as many as are read at once.
-fn next_window(objects: &mut std::iter::Peekable<impl Iterator<Item = LogObject>>) -> Vec<LogObject> {
+fn next_window(objects: &mut impl Iterator<Item = LogObject>) -> Vec<LogObject> {
     let mut window = Vec::new();
     let mut bytes = 0;
     let raw = |o: &LogObject| o.footer.chunks.iter().map(|chunk| chunk.raw_len).sum::<u64>();
@@ -167,12 +166,25 @@ fn next_window(objects: &mut std::iter::Peekable<impl Iterator<Item = LogObject>
     window
 }
 
+/// Objects that are being read, on other threads than those of the fold.
+struct Window {
+    fetched: oneshot::Receiver<Result<Vec<Fetched>, TakeoverError>>,
+    _reading: task::Owned,
+}
+
+impl Window {
+    async fn fetched(self) -> Result<Vec<Fetched>, TakeoverError> {
+        let stopped = |_| Err(TakeoverError::Unavailable("reading the log panicked".into()));
+        self.fetched.await.unwrap_or_else(stopped)
+    }
+}
+
 /// An object with what replay must read for it.
 struct Fetched {
     object: LogObject,
     /// What each of its chunks says.
     said: Vec<Said>,
-    /// Producers that were not known when it was read.
+    /// Producers that no object before it has.
     producers: Vec<(ProducerKey, ProducerEntry)>,
 }
 
@@ -206,26 +218,37 @@ struct Replay<'a> {
     packs: PackState,
     /// All that were met. None may leave: what the database says of one may be older.
     producers: BTreeMap<ProducerKey, ProducerEntry>,
+    /// Those that the objects have that were read, or are being read.
+    asked: BTreeSet<ProducerKey>,
     dirty: BTreeSet<ProducerKey>,
     group: Group,
-    /// Bytes written so far.
+    /// Bytes of memory that was written so far takes.
     bytes: usize,
 }
 
 impl Replay<'_> {
-    async fn fetch(&self, shard: ShardId, object: LogObject) -> Result<Fetched, TakeoverError> {
-        let mut folds = Vec::with_capacity(object.footer.chunks.len());
-        for chunk in &object.footer.chunks {
-            folds.push(read(self.context, shard, &object.header, chunk));
+    /// Begins to read the next objects, if there are any.
+    fn begin_next(
+        &mut self,
+        shard: ShardId,
+        objects: &mut impl Iterator<Item = LogObject>,
+    ) -> Option<Window> {
+        let window = next_window(objects);
+        if window.is_empty() {
+            return None;
         }
-        let names: BTreeSet<ProducerKey> = requests_in(&object.footer).map(|(key, ..)| key).collect();
-        let mut entries = Vec::with_capacity(names.len());
-        for name in names.into_iter().filter(|name| !self.producers.contains_key(name)) {
-            entries.push(load_producer(self.db, name));
+        let mut fetches = Vec::with_capacity(window.len());
+        for object in window {
+            let names = requests_in(&object.footer).map(|(key, ..)| key);
+            let names = names.filter(|name| self.asked.insert(name.clone())).collect();
+            fetches.push(fetch(self.context.clone(), self.db.clone(), shard, object, names));
         }
-        let producers = stream::iter(entries).buffered(PRODUCERS_AHEAD).try_collect();
-        let (said, producers) = try_join(try_join_all(folds), producers).await?;
-        Ok(Fetched { object, said, producers })
+        let (tell, fetched) = oneshot::channel();
+        let reading = task::Owned::spawn(async move {
+            // Who does not wait any more has given up the shard.
+            drop(tell.send(try_join_all(fetches).await));
+        });
+        Some(Window { fetched, _reading: reading })
     }
 
     fn add(&mut self, fetched: Fetched) -> Result<(), TakeoverError> {
@@ -260,10 +283,7 @@ impl Replay<'_> {
                 }
             }
         }
-        for (name, entry) in producers {
-            // Another object of the window may have brought it.
-            self.producers.entry(name).or_insert(entry);
-        }
+        self.producers.extend(producers);
         for (key, once, request) in requests_in(&object.footer) {
             remember(self.producers.entry(key.clone()).or_default(), once, request, object.header.time);
             self.dirty.insert(key);
@@ -304,7 +324,7 @@ impl Replay<'_> {
         let settings = &self.context.settings;
         let lifetimes = Lifetimes { producer: settings.producer_ttl, key: settings.key_ttl };
         let group = std::mem::replace(&mut self.group, Group::new());
-        self.bytes += group.bytes();
+        self.bytes += group.memory();
         let changed = std::mem::take(&mut self.dirty).into_iter();
         let entry = |name: ProducerKey| self.producers.get(&name).map(|entry| (name.clone(), entry.clone()));
         let producers = changed.filter_map(entry).collect();
@@ -314,6 +334,27 @@ impl Replay<'_> {
         database::write(self.db, write, seq).await?;
         Ok(seq)
     }
+}
+
+/// Reads what replay needs of an object; of its producers those that are named.
+async fn fetch(
+    context: Context,
+    db: Db,
+    shard: ShardId,
+    object: LogObject,
+    names: Vec<ProducerKey>,
+) -> Result<Fetched, TakeoverError> {
+    let mut folds = Vec::with_capacity(object.footer.chunks.len());
+    for chunk in &object.footer.chunks {
+        folds.push(read(&context, shard, &object.header, chunk));
+    }
+    let mut entries = Vec::with_capacity(names.len());
+    for name in names {
+        entries.push(load_producer(&db, name));
+    }
+    let producers = stream::iter(entries).buffered(PRODUCERS_AHEAD).try_collect();
+    let (said, producers) = try_join(try_join_all(folds), producers).await?;
+    Ok(Fetched { object, said, producers })
 }
 
 async fn load_producer(db: &Db, name: ProducerKey) -> Result<(ProducerKey, ProducerEntry), TakeoverError> {
@@ -351,9 +392,12 @@ async fn fold(
         return Err(damaged(format!("schema version {} is not known", chunk.schema_id)));
     };
     let schema = Arc::new(stored_schema(codec.schema().arrow()));
-    let batch = whole_chunk(context, shard, seq, chunk, schema).await?;
+    let stored = whole_chunk(context, shard, seq, chunk).await?;
     let chunk = chunk.clone();
-    let work = move || changes_in(&table, &chunk, &batch, time);
+    let work = move || {
+        let batch = stored.decode(&chunk, &schema).map_err(|e| e.to_string())?;
+        changes_in(&table, &chunk, &batch, time)
+    };
     let changes = context.cpu.run(work).await;
     changes.unwrap_or_else(|| Err("decoding panicked".into())).map_err(damaged)
 }

@@ -26,12 +26,13 @@ use parking_lot::RwLock;
 use slatedb::{Db, KeyValue};
 use wadi_model::LogSeq;
 
+use crate::context::Context;
 use crate::keyed::{FOREVER, Life};
 use cache::{Found, RowCache};
 use copies::Copies;
-use key::Key;
 
 pub(super) use groups::PrefixRows;
+pub(super) use key::Key;
 
 mod cache;
 mod copies;
@@ -40,7 +41,7 @@ mod key;
 #[cfg(test)]
 mod tests;
 
-/// Keys that are read from SlateDB at once.
+/// Keys of one part that are read from SlateDB at once.
 const PARALLEL: usize = 64;
 
 /// Most rows of a prefix that are kept as a group.
@@ -170,14 +171,20 @@ impl Rows {
     /// Reads what is not known of the keys, many at once.
     pub(super) async fn read(
         self: &Arc<Rows>,
+        context: &Context,
         db: &Db,
         keys: Vec<Bytes>,
         keep: Keep,
     ) -> Result<Reads, slatedb::Error> {
         let mut reads = self.begin_reads(keys, keep);
-        let gets: Vec<_> = reads.missing().map(|key| db.get_key_value(key.clone())).collect();
-        if !gets.is_empty() {
-            let gets = stream::iter(gets).buffered(PARALLEL).map_ok(State::stored);
+        let missing: Vec<Bytes> = reads.missing().cloned().collect();
+        if !missing.is_empty() {
+            // A read has some kilobytes before it has read anything, so each is made when its turn comes.
+            let get = |key| async move {
+                let _permit = context.memtables.read(context.local).await;
+                db.get_key_value(key).await
+            };
+            let gets = stream::iter(missing).map(get).buffered(PARALLEL).map_ok(State::stored);
             let found = gets.try_collect().await?;
             reads.finish(found);
         }

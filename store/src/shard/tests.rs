@@ -21,6 +21,7 @@ mod keyed;
 mod packs;
 mod prefixes;
 mod relief;
+mod room;
 mod routed;
 mod setup;
 mod swept;

@@ -13,6 +13,7 @@ use super::plan::{Inputs, Round};
 use super::state::last_of;
 use super::{PackError, PackState};
 use crate::container::{BucketRewrite, Chunk, Command, Footer, Kind, LogRound, NewPack, Released, Rewrite};
+use crate::database;
 use crate::flaws::{self, Flaw};
 use crate::keys::index::{self, IndexEntry, IndexedChunk};
 use crate::keys::{object, pack};
@@ -134,7 +135,8 @@ impl Commit<'_> {
         end: Offset,
     ) -> Result<Vec<IndexEntry>, PackError> {
         let mut found = Vec::new();
-        let mut scan = self.shared.db.scan(index::from(bucket, first)).await?;
+        let mut scan =
+            self.shared.db.scan_with_options(index::from(bucket, first), &database::near()).await?;
         while let Some(entry) = scan.next().await? {
             let (_, _, entry) = index::decode(&entry.key, &entry.value)?;
             if entry.chunks.first().is_none_or(|chunk| chunk.base_offset >= end.0) {
@@ -307,7 +309,8 @@ async fn inputs(shared: &Shared, round: &Round) -> Result<BTreeMap<ObjectId, Foo
                 return Err(stale(format!("the database is durable up to {flushed}")));
             }
             let mut inputs = BTreeMap::new();
-            let mut entries = shared.db.scan(object::key(round.from)..=object::key(round.to)).await?;
+            let range = object::key(round.from)..=object::key(round.to);
+            let mut entries = shared.db.scan_with_options(range, &database::far()).await?;
             while let Some(entry) = entries.next().await? {
                 inputs.insert(ObjectId::Log(object::seq(&entry.key)?), object::decode(&entry.value)?);
             }

@@ -10,6 +10,7 @@ use wadi_model::LogSeq;
 
 use super::{PackError, PackState};
 use crate::container::{Command, Deleted};
+use crate::database;
 use crate::flaws::{self, Flaw};
 use crate::keys::object;
 use crate::shard::{Progress, Shard};
@@ -48,7 +49,8 @@ impl Shard {
         let first = after.max(*shared.deleted.lock()).next();
         let mut log = Vec::new();
         if first <= last {
-            let mut entries = shared.db.scan(object::key(first)..=object::key(last)).await?;
+            let range = object::key(first)..=object::key(last);
+            let mut entries = shared.db.scan_with_options(range, &database::far()).await?;
             while log.len() < LIST {
                 let Some(entry) = entries.next().await? else { break };
                 log.push(object::seq(&entry.key)?);

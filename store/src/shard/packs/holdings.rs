@@ -4,6 +4,7 @@ use wadi_model::LogSeq;
 
 use super::PackError;
 use super::deletion::last_deletable;
+use crate::database;
 use crate::keys::object;
 use crate::shard::Shard;
 use crate::stored::PackName;
@@ -37,7 +38,7 @@ impl Shard {
             }
         }
         let all = object::key(LogSeq(0))..=object::key(LogSeq(u64::MAX));
-        let mut entries = self.shared.db.scan(all).await?;
+        let mut entries = self.shared.db.scan_with_options(all, &database::far()).await?;
         while let Some(entry) = entries.next().await? {
             held.log.push(object::seq(&entry.key)?);
         }

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use wadi_model::{LogSeq, Token};
 
 use super::{PackError, PackState};
+use crate::database;
 use crate::keys::object;
 use crate::keys::pack::PackEntry;
 use crate::keys::packing::Packing;
@@ -86,7 +87,7 @@ impl Shard {
             return Ok(None);
         }
         let range = object::key(LogSeq(packing.packed + 1))..=object::key(progress.flushed);
-        let mut entries = self.shared.db.scan(range).await?;
+        let mut entries = self.shared.db.scan_with_options(range, &database::far()).await?;
         let (mut log, mut bytes, mut rows) = (Vec::new(), 0u64, 0u64);
         while bytes < settings.pack_bytes && log.len() < settings.pack_objects {
             let Some(entry) = entries.next().await? else { break };

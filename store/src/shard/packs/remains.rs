@@ -14,6 +14,7 @@ use wadi_model::{PartitionId, TableId};
 
 use super::PackError;
 use crate::container::Footer;
+use crate::database;
 use crate::keys::{self, DamagedEntry, object, pack};
 use crate::shard::Shard;
 
@@ -74,8 +75,7 @@ impl Shard {
         if left.unknown().is_empty() {
             return Ok(());
         }
-        let options =
-            ScanOptions { durability_filter: level, read_ahead_bytes: 1 << 20, ..ScanOptions::default() };
+        let options = ScanOptions { durability_filter: level, ..database::far() };
         let mut entries = self.shared.db.scan_prefix_with_options(prefix, .., &options).await?;
         while let Some(entry) = entries.next().await? {
             for chunk in footer(&entry.value)?.chunks.iter().filter(|chunk| !chunk.is_of_shard()) {

@@ -12,6 +12,7 @@ use super::PackError;
 use super::state::last_of;
 use super::weigh::kept_bytes;
 use crate::container::{BucketRewrite, Command, Released, Rewrite};
+use crate::database;
 use crate::keys::index::{self, IndexEntry, IndexedChunk};
 use crate::shard::Shard;
 use crate::shard::view::Bounds;
@@ -120,7 +121,8 @@ impl Shard {
         let mut change = BucketRewrite::of(&bucket);
         let mut start = bounds.log_start;
         let (mut oldest, mut removed, mut to_end) = (None, 0, true);
-        let mut entries = shared.db.scan(index::from(&bucket, bounds.log_start)).await?;
+        let mut entries =
+            shared.db.scan_with_options(index::from(&bucket, bounds.log_start), &database::near()).await?;
         'entries: while let Some(entry) = entries.next().await? {
             let (_, _, entry) = index::decode(&entry.key, &entry.value)?;
             for chunk in &entry.chunks {

@@ -6,6 +6,7 @@
 
 use wadi_model::{Bucket, Offset};
 
+use crate::database;
 use crate::keys::index::{self, IndexedChunk};
 use crate::shard::Shard;
 use crate::shard::packs::PackError;
@@ -63,7 +64,8 @@ impl Shard {
 
     /// Adds what the index has behind the end.
     async fn weigh(&self, bucket: &Bucket, mut weight: Weight) -> Result<Weight, PackError> {
-        let mut entries = self.shared.db.scan(index::from(bucket, weight.end)).await?;
+        let mut entries =
+            self.shared.db.scan_with_options(index::from(bucket, weight.end), &database::near()).await?;
         while let Some(entry) = entries.next().await? {
             let (_, _, entry) = index::decode(&entry.key, &entry.value)?;
             for chunk in entry.chunks.iter().filter(|chunk| chunk.end() > weight.end) {

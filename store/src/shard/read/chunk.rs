@@ -15,7 +15,7 @@ use wadi_model::{LogSeq, Offset, Schema, ShardId, system as names};
 use super::super::merging::stored_schema;
 use super::system::{self, SystemColumns};
 use super::{Found, LogRead, LogReadError, Piece, internal};
-use crate::container::{Chunk, ChunkKind, Command, Damaged};
+use crate::container::{Chunk, ChunkKind, Command};
 use crate::context::Context;
 use crate::log::ReadError;
 use crate::segments::{MERGE_LIMIT, Segment};
@@ -294,23 +294,34 @@ impl Fetched {
     }
 }
 
-/// A whole chunk of a log object, with the given columns, checked against its checksums.
+/// A whole chunk of a log object.
 pub(in super::super) async fn whole_chunk(
     context: &Context,
     shard: ShardId,
     seq: LogSeq,
     chunk: &Chunk,
-    columns: SchemaRef,
-) -> Result<RecordBatch, ReadError> {
+) -> Result<WholeChunk, ReadError> {
     let all: Vec<usize> = (0..chunk.columns.len()).collect();
     let place = StoredObject::log(&context.root, shard, seq);
-    let bytes = fetch(context, &place, &segments_of(chunk, &all)).await?;
-    let damaged = |e: ipc::IpcError| ReadError::damaged(&place.path, Damaged(e.to_string()));
-    let message = match bytes.as_slice() {
-        [whole] => plain(chunk, whole).map_err(damaged)?,
-        several => several.concat().into(),
-    };
-    ipc::decode(&message, &columns, MAX_RAW).map_err(damaged)
+    Ok(WholeChunk(fetch(context, &place, &segments_of(chunk, &all)).await?))
+}
+
+/// A chunk as it is stored, checked against its checksums.
+pub(in super::super) struct WholeChunk(Vec<Bytes>);
+
+impl WholeChunk {
+    /// Its rows. CPU work.
+    pub(in super::super) fn decode(
+        self,
+        chunk: &Chunk,
+        columns: &SchemaRef,
+    ) -> Result<RecordBatch, ipc::IpcError> {
+        let message = match self.0.as_slice() {
+            [whole] => plain(chunk, whole)?,
+            several => several.concat().into(),
+        };
+        ipc::decode(&message, columns, MAX_RAW)
+    }
 }
 
 /// The command that a chunk of a log object holds, checked against its checksum.

@@ -12,6 +12,7 @@ use super::super::{Bounds, Shared};
 use super::footers::Footers;
 use super::{LogReadError, internal};
 use crate::container::{Chunk, Footer};
+use crate::database;
 use crate::keys::index::{self, IndexedChunk};
 use crate::stored::{ObjectId, StoredObject};
 
@@ -142,7 +143,7 @@ pub(super) async fn locate(
         return Ok(LocatedChunks { bounds, chunks: located.recent });
     }
     let mut chunks = Vec::new();
-    let mut entries = shared.db.scan(index::from(bucket, offset)).await?;
+    let mut entries = shared.db.scan_with_options(index::from(bucket, offset), &database::near()).await?;
     // One entry holds up to a second of chunks; more than a few are never read at once.
     while let Some(entry) = entries.next().await? {
         let (_, _, entry) = index::decode(&entry.key, &entry.value).map_err(internal)?;

@@ -10,7 +10,7 @@ const INLINE: usize = 46;
 
 /// A key of the database.
 #[derive(Clone, Debug)]
-pub(super) enum Key {
+pub(in crate::shard) enum Key {
     Inline { len: u8, bytes: [u8; INLINE] },
     Long(Bytes),
 }
