@@ -2,7 +2,7 @@
 //!
 //! [`takeover_model`] is the takeover protocol alone, searched in all orders of its steps. The rest is the simulation:
 //! the real store, on one thread, with simulated time, on stores that fail as a seed says. A [`world`] has [`gateway`]s and [`worker`]s
-//! on shared [`objects`] and [`meta`], [`clients`] that use them, a [`director`] that makes trouble, and a [`checker`]
+//! on shared [`objects`] and [`meta`], a net between them ([`peers`]), [`clients`] that use them, a [`director`] that makes trouble, and a [`checker`]
 //! that knows what must hold. At the end the world has to [`settle`], and all objects are held against an [`accounting`]. The same seed gives the same [`trace`].
 
 pub mod accounting;

@@ -134,3 +134,23 @@ fn a_request_in_doubt_may_be_there_or_not() {
         assert!(finished(checker, ids.len() as u64).is_empty());
     }
 }
+
+#[test]
+fn what_goes_back_in_real_time_is_caught() {
+    // A request stands before what was acked, or only seen, when it was sent.
+    let (mut checker, _) = history();
+    let late = checker.begin(BUCKET, 1);
+    checker.acked(late, 5, 1, false);
+    assert_eq!(checker.violations()[0].invariant, "K3");
+    let (mut checker, ids) = history();
+    checker.saw_end(&BUCKET, 8);
+    let late = checker.begin(BUCKET, 1);
+    checker.read(BUCKET, 0, &rows(&[&ids[..], &[first_id(late)]].concat()), "r");
+    assert_eq!(checker.violations()[0].invariant, "K3");
+    // What was sent before that may stand there.
+    let (mut checker, ids) = history();
+    let early = checker.begin(BUCKET, 1);
+    checker.saw_end(&BUCKET, 8);
+    checker.read(BUCKET, 0, &rows(&[&ids[..], &[first_id(early)]].concat()), "r");
+    assert!(checker.violations().is_empty());
+}

@@ -87,7 +87,8 @@ pub(super) async fn flush(shared: &Shared, header: Header, open: OpenObject) -> 
         PutOutcome::Written => {
             context.metrics.log_objects.inc();
             context.metrics.log_object_bytes.inc_by(object.len() as u64);
-            FlushResult::Durable { object: Box::new(object), live: shared.claim.hold().await }
+            let live = flaws::has(Flaw::AcksLate) || shared.claim.hold().await;
+            FlushResult::Durable { object: Box::new(object), live }
         }
         PutOutcome::Taken(other) => FlushResult::InDoubt(format!(
             "log position {} holds an object of token {}, ours is {}",
