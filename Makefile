@@ -23,7 +23,7 @@ lint:
 
 unit: ## Unit tests, property tests, the takeover model, some dozens of simulation seeds.
 	$(CARGO) test --locked --workspace --lib --bins
-	$(CARGO) test --locked -p wadi-sim --features flaws --lib flaws::
+	$(CARGO) test --locked --workspace --features wadi-sim/flaws --lib flaws::
 	$(CARGO) test --locked --workspace --doc
 
 integration: ## Conformance suites and black-box tests against real servers.
