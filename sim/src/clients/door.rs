@@ -31,7 +31,7 @@ pub(super) enum Snap {
 
 /// A pass over them.
 pub(super) enum Pass {
-    Owner(RowScan),
+    Owner(Box<RowScan>),
     Any(Scan),
 }
 
@@ -114,7 +114,7 @@ impl Door {
 impl Snap {
     pub(super) async fn scan_after(&self, key: Option<&[u8]>) -> Result<Pass, LookupError> {
         match self {
-            Snap::Owner(snapshot) => Ok(Pass::Owner(snapshot.scan_after(key).await?)),
+            Snap::Owner(snapshot) => Ok(Pass::Owner(Box::new(snapshot.scan_after(key).await?))),
             Snap::Any(snapshot) => Ok(Pass::Any(snapshot.scan_after(key).await?)),
         }
     }
