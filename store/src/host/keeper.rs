@@ -13,6 +13,7 @@ use super::assignment::Assignment;
 use super::relief::relieve;
 use super::{Inner, Owner, PAUSE, has_it, owner_key};
 use crate::claim::Claim;
+use crate::flaws::{self, Flaw};
 use crate::shard::{Ended, TakeoverError, take_over};
 use crate::task::Owned;
 
@@ -157,7 +158,7 @@ async fn serve(inner: &Inner, claim: &Claim, wanted: &mut Wanted) -> String {
     let ended = tokio::select! {
         biased;
         ended = shard.ended() => ended,
-        () = claim.session().lost() => {
+        () = claim.session().lost(), if !flaws::has(Flaw::AcksLate) => {
             shard.abandon("the session was lost").await;
             shard.ended().await
         }
