@@ -8,6 +8,7 @@ pub mod api;
 pub mod app;
 mod auto_partition;
 pub mod body;
+mod closable;
 pub mod config;
 mod drain;
 mod forward;

@@ -31,12 +31,16 @@ use wadi_store::task::{self, Cpu};
 
 use crate::app::{Gateway, router};
 use crate::auto_partition;
+use crate::closable::Closable;
 use crate::config::{GatewayConfig, MetaConfig};
 use crate::peers::HttpPeers;
 use crate::stall::Impatient;
 
 /// How long giving the shards to other gateways may take.
 const HAND_OVER: Duration = Duration::from_secs(10);
+
+/// How long requests are answered after the last connection was let in, where other gateways take the next ones.
+const LAST_REQUESTS: Duration = Duration::from_millis(500);
 
 /// How long connections may go on after the server was told to stop.
 const GRACE: Duration = Duration::from_secs(5);
@@ -69,6 +73,7 @@ pub struct Server {
     address: SocketAddr,
     host: Host,
     meta: Arc<dyn MetaStore>,
+    close: watch::Sender<bool>,
     stop: watch::Sender<bool>,
     serving: tokio::task::JoinHandle<std::io::Result<()>>,
     auto_partition: tokio::task::JoinHandle<()>,
@@ -95,8 +100,10 @@ pub async fn start(config: GatewayConfig, mut registry: Registry) -> Result<Serv
     let reached_at = config.advertise.unwrap_or_else(|| format!("http://{address}"));
     let host = Host::start(context, meta.clone(), cluster, reached_at);
     let route = Route::new(host.clone(), peers);
+    let (close, stop) = (watch::Sender::new(false), watch::Sender::new(false));
+    let listener = Closable::new(listener, close.subscribe())
+        .map_err(|source| StartError::Listen { address: config.listen, source })?;
     let listener = Impatient { listener, limit: config.limits.stall };
-    let stop = watch::Sender::new(false);
     let around = auto_partition::Surroundings {
         meta: meta.clone(),
         catalog: catalog.clone(),
@@ -117,7 +124,7 @@ pub async fn start(config: GatewayConfig, mut registry: Registry) -> Result<Serv
         tokio::fs::write(&path, format!("http://{address}\n")).await.map_err(failed)?;
     }
     tracing::info!(%address, "gateway started");
-    Ok(Server { address, host, meta, stop, serving, auto_partition })
+    Ok(Server { address, host, meta, close, stop, serving, auto_partition })
 }
 
 async fn context(
@@ -182,10 +189,15 @@ impl Server {
         self.host.fenced().await
     }
 
-    /// Stops: shards are given to other gateways while requests are answered as before; then no new connections, open requests end,
-    /// and what nobody has taken is released in good order.
+    /// Stops: shards are given to other gateways while requests are answered as before; then nobody new is let in, the last requests on the
+    /// connections that there are are answered, those are closed, and shards that nobody has taken are released in good order.
     pub async fn stop(mut self) {
         self.host.leave(HAND_OVER).await;
+        self.close.send_replace(true);
+        if self.host.gateways().len() > 1 {
+            // Connections that are used end by themselves now.
+            tokio::time::sleep(LAST_REQUESTS).await;
+        }
         self.stop.send_replace(true);
         self.host.shutdown().await;
         // Another gateway has the duty sooner if this one gives it back.

@@ -57,6 +57,13 @@ fn is_log(path: &Path) -> bool {
     path.as_ref().contains("/log/")
 }
 
+/// Whether an object is a deleted one that has come back: a PUT that was answered with an error, was repeated and done, and takes effect when
+/// its object is deleted already. It lies below the position from which any takeover reads, so it does no harm. In earnest the grace of
+/// deletions is two hours, and no PUT is on its way for so long.
+fn is_late(deleted: &Header, found: &Header) -> bool {
+    deleted.put_id == found.put_id
+}
+
 impl Bucket {
     /// An empty store.
     pub fn new(trace: Trace) -> Bucket {
@@ -90,7 +97,9 @@ impl Bucket {
             }
             // A takeover that stalled may have put its FENCE where an object was deleted meanwhile; it ends there.
             match log.insert(path.clone(), *header) {
-                Some(other) if other.kind != Kind::Fence => return Err(format!("{path} was written again")),
+                Some(other) if other.kind != Kind::Fence && !is_late(header, &other) => {
+                    return Err(format!("{path} was written again"));
+                }
                 _ => {}
             }
         }
@@ -124,6 +133,9 @@ impl Bucket {
                 [_, "CLUSTER"] | [_, "shard", _, "db", ..] => {}
                 [_, "shard", shard, "log", _] if let Ok(shard) = shard.parse() => {
                     let header = self.header(&path).await?;
+                    if self.deleted.lock().get(&path).is_some_and(|deleted| is_late(deleted, &header)) {
+                        continue;
+                    }
                     let objects = listing.shards.entry(ShardId(shard)).or_default();
                     objects.log.insert(header.seq, header.kind);
                 }

@@ -167,7 +167,7 @@ async fn offsets_are_found_by_time() {
 }
 
 /// Every route of the API, by path and method.
-const ROUTES: [(&str, &[&str]); 18] = [
+const ROUTES: [(&str, &[&str]); 19] = [
     ("/v1/databases", &["get", "post"]),
     ("/v1/databases/{database}", &["delete", "get"]),
     ("/v1/databases/{database}/tables", &["get", "post"]),
@@ -186,6 +186,8 @@ const ROUTES: [(&str, &[&str]); 18] = [
     ("/health", &["get"]),
     ("/ready", &["get"]),
     ("/metrics", &["get"]),
+    // Behind it the server is not ready any more.
+    ("/v1/drain", &["delete", "post"]),
 ];
 
 #[tokio::test(flavor = "multi_thread")]

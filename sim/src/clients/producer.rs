@@ -289,7 +289,8 @@ fn judge(scene: &Scene, error: AppendError, request: u64, bucket: &Bucket) -> Tr
             scene.trace.count("answered overloaded");
             Try::Nothing
         }
-        AppendError::NoIds(_) => {
+        // From the owner here, or as another gateway told it.
+        error if error.code() == "ids_unavailable" => {
             scene.trace.count("answered without ids");
             Try::Nothing
         }
