@@ -429,13 +429,14 @@ impl<'a> Walk<'a> {
                 return n;
             }
         }
-        // The one that explains most; which of two alike it was does not matter.
+        // The one that explains most, of those that had been sent by then; which of two alike it was does not matter.
         let explains = |n: &usize| {
             let expected = self.expand(*n);
             let all = expected.len() <= rest.len() && expected.iter().zip(rest).all(|(a, b)| a == b);
             if all { expected.len() } else { 0 }
         };
-        let best = self.nameless.iter().copied().max_by_key(explains)?;
+        let sent = |n: &usize| self.checker.requests[*n].floor <= self.at as u64;
+        let best = self.nameless.iter().copied().filter(sent).max_by_key(explains)?;
         (explains(&best) > 0).then_some(best)
     }
 
