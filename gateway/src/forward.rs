@@ -12,8 +12,15 @@ const ASKED: [HeaderName; 3] =
     [header::ACCEPT, header::AUTHORIZATION, HeaderName::from_static("x-request-id")];
 
 /// The way to other gateways for whole requests.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(crate) struct Forward(reqwest::Client);
+
+impl Default for Forward {
+    fn default() -> Forward {
+        // As for all that gateways ask each other. What can fail there is TLS, which is not used.
+        Forward(reqwest::Client::builder().no_proxy().build().unwrap_or_default())
+    }
+}
 
 impl Forward {
     /// Asks the gateway at this address the same, and passes on what it says.

@@ -35,6 +35,8 @@ impl HttpPeers {
     /// If HTTP cannot be spoken at all.
     pub(crate) fn new(secret: ClusterSecret) -> Result<HttpPeers, reqwest::Error> {
         let http = reqwest::Client::builder()
+            // They are in the cluster's own network, whatever leads out of it.
+            .no_proxy()
             .http2_prior_knowledge()
             .http2_initial_stream_window_size(WINDOW)
             .http2_initial_connection_window_size(2 * WINDOW)
