@@ -10,6 +10,7 @@
 //! A takeover has no time of its own: a long log takes long, and while the object store is away it cannot end. It ends with
 //! the session or the host; meanwhile [`Host::status`] says since when the shard is not open and why, and so does each refused request.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -220,7 +221,7 @@ impl Host {
     }
 
     /// The gateways that are there, by id.
-    pub fn gateways(&self) -> std::collections::BTreeMap<String, Member> {
+    pub fn gateways(&self) -> BTreeMap<String, Member> {
         self.inner.assignment.borrow().members().clone()
     }
 
