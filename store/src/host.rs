@@ -5,7 +5,7 @@
 //! another's, give the claim back, again. When the session is lost all shards of it end; a new session begins without claims.
 //!
 //! A gateway that is about to end says so ([`Host::leave`]): the others take its shards one by one as it gives them back, while it
-//! still serves those that it has and finds the owners of the others.
+//! still serves those that it has and finds the owners of the others. One that cannot write gives them away too ([`fitness`]).
 //!
 //! A takeover has no time of its own: a long log takes long, and while the object store is away it cannot end. It ends with
 //! the session or the host; meanwhile [`Host::status`] says since when the shard is not open and why, and so does each refused request.
@@ -36,6 +36,7 @@ pub use relief::COMPACTORS;
 pub(crate) use relief::relieve;
 
 mod assignment;
+mod fitness;
 mod keeper;
 mod places;
 mod relief;
@@ -77,7 +78,7 @@ pub enum Located {
 #[derive(Clone, Debug)]
 pub struct Host {
     inner: Arc<Inner>,
-    life: Arc<[Owned; 2]>,
+    life: Arc<[Owned; 3]>,
 }
 
 #[derive(Debug)]
@@ -96,6 +97,8 @@ struct Inner {
     assignment: watch::Sender<Arc<Assignment>>,
     /// Whether this gateway gives its shards away.
     leaving: watch::Sender<bool>,
+    /// Why this gateway cannot write, if it cannot.
+    unwell: watch::Sender<Option<String>>,
     stopping: watch::Sender<bool>,
     stopped: watch::Sender<bool>,
     /// Set when this process must end: another one has taken its meta store.
@@ -112,6 +115,7 @@ impl Host {
             owners: Followed::start(meta.clone(), SHARDS),
             assignment: watch::Sender::default(),
             leaving: watch::Sender::new(false),
+            unwell: watch::Sender::new(None),
             context,
             meta,
             cluster,
@@ -120,7 +124,11 @@ impl Host {
             stopped: watch::Sender::new(false),
             fenced: watch::Sender::new(None),
         });
-        let life = [Owned::spawn(assign(inner.clone())), Owned::spawn(live(inner.clone()))];
+        let life = [
+            Owned::spawn(assign(inner.clone())),
+            Owned::spawn(live(inner.clone())),
+            Owned::spawn(fitness::watch(inner.clone())),
+        ];
         Host { inner, life: Arc::new(life) }
     }
 
@@ -210,9 +218,18 @@ impl Host {
         all
     }
 
-    /// Whether every shard can be reached from here: each is open here, or another gateway has it. Not once the gateway leaves.
+    /// Whether every shard can be reached from here: each is open here, or another gateway has it. Not once the gateway leaves, nor
+    /// while it is unwell and another one is not.
     pub fn is_ready(&self) -> bool {
-        !self.is_leaving() && self.status().iter().all(|s| s.open || s.owner.is_some())
+        let others_are_fit = || self.gateways().values().any(Member::is_fit);
+        !self.is_leaving()
+            && (self.unwell().is_none() || !others_are_fit())
+            && self.status().iter().all(|s| s.open || s.owner.is_some())
+    }
+
+    /// Why this gateway cannot write, if it cannot.
+    pub fn unwell(&self) -> Option<String> {
+        self.inner.unwell.borrow().clone()
     }
 
     /// Whether it is about to end, see [`Host::leave`].
@@ -309,6 +326,13 @@ impl Inner {
         }
     }
 
+    async fn until_unwell(&self) {
+        let mut unwell = self.unwell.subscribe();
+        if unwell.wait_for(Option::is_some).await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    }
+
     fn closed(&self, shard: ShardId, note: String) {
         self.places.closed(shard, note);
         self.context.metrics.owned_shards.set(self.places.open() as i64);
@@ -356,17 +380,19 @@ async fn live_in(inner: &Arc<Inner>, session: Arc<dyn Session>) {
 
 /// Announces the gateway, again whenever what it says of itself has changed, for ever.
 async fn be_there(inner: &Inner, session: &dyn Session) {
-    let mut leaving = inner.leaving.subscribe();
+    let (mut leaving, mut unwell) = (inner.leaving.subscribe(), inner.unwell.subscribe());
     loop {
-        let member = Member { address: inner.address.clone(), leaving: *leaving.borrow_and_update() };
-        // Writing a text and a truth value as JSON cannot fail.
+        let (leaving_now, unwell_now) = (*leaving.borrow_and_update(), unwell.borrow_and_update().clone());
+        let member = Member { address: inner.address.clone(), leaving: leaving_now, unwell: unwell_now };
+        // Writing texts and a truth value as JSON cannot fail.
         let says = serde_json::to_vec(&member).unwrap_or_default();
         match announce(inner.meta.as_ref(), session, GATEWAYS, &inner.gateway, says).await {
-            Ok(()) => {
-                if leaving.changed().await.is_err() {
-                    return std::future::pending().await;
-                }
-            }
+            // The senders live as long as `inner`.
+            Ok(()) => tokio::select! {
+                biased;
+                _ = leaving.changed() => {}
+                _ = unwell.changed() => {}
+            },
             Err(error) => {
                 tracing::warn!(%error, "the gateway cannot announce itself; trying again");
                 sleep(PAUSE).await;

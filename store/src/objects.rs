@@ -13,7 +13,7 @@ use wadi_model::env::Env;
 
 pub use counted::{Counted, RequestMetrics};
 pub use guarded::Guarded;
-pub use health::{Health, Illness};
+pub use health::{Health, Illness, Unwritten};
 
 mod counted;
 mod guarded;

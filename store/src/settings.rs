@@ -68,6 +68,9 @@ pub struct Settings {
     pub pack_interval: Duration,
     /// Time to live of the gateway's session, and so the longest time that a dead owner holds its shards.
     pub lease_ttl: Duration,
+    /// A gateway whose writes have failed for so long gives its shards to others. Longer than an object store's usual bad moments, and
+    /// than a write may take.
+    pub unwell_after: Duration,
     /// Producers are forgotten after this silence.
     pub producer_ttl: Duration,
     /// Idempotency keys are forgotten after this time.
@@ -102,6 +105,7 @@ impl Default for Settings {
             pack_objects: 2048,
             pack_interval: Duration::from_secs(600),
             lease_ttl: Duration::from_secs(10),
+            unwell_after: Duration::from_secs(30),
             producer_ttl: Duration::from_secs(7 * 24 * 3600),
             key_ttl: Duration::from_secs(24 * 3600),
         }

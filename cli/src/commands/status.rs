@@ -36,10 +36,16 @@ fn told(status: &Value) -> String {
         true => own.clone(),
         false => cell(&shard["owner"]["gateway"]),
     };
-    let mut gateways = table(["gateway", "address", "shards", "leaves"]);
+    let mut gateways = table(["gateway", "address", "shards", "leaves", "unwell"]);
     for (id, member) in status["gateways"].as_object().into_iter().flatten() {
         let count = shards.iter().filter(|shard| owner(shard) == *id).count();
-        gateways.add_row([id.clone(), cell(&member["address"]), count.to_string(), cell(&member["leaving"])]);
+        gateways.add_row([
+            id.clone(),
+            cell(&member["address"]),
+            count.to_string(),
+            cell(&member["leaving"]),
+            cell(&member["unwell"]),
+        ]);
     }
     let mut all = table(["shard", "state", "owner", "token", "lag", "since", "note"]);
     for shard in shards {

@@ -20,17 +20,23 @@ pub async fn health() -> Json<serde_json::Value> {
     Json(serde_json::json!({ "status": "alive" }))
 }
 
-/// All shards can be reached from here: each is open here or at another gateway, and this one is not about to end.
+/// All shards can be reached from here: each is open here or at another gateway. This one is not about to end, and is not the one
+/// that cannot write while others can.
 #[utoipa::path(get, path = "/ready", tag = "operation",
     responses((status = 200, description = "Ready"), (status = 503, description = "Not yet")))]
 pub async fn ready(State(gateway): State<Gateway>) -> Response {
     if gateway.host().is_ready() {
         return Json(serde_json::json!({ "status": "ready" })).into_response();
     }
-    let status = if gateway.host().is_leaving() { "leaving" } else { "not ready" };
+    let unwell = gateway.host().unwell();
+    let status = match (gateway.host().is_leaving(), &unwell) {
+        (true, _) => "leaving",
+        (false, Some(_)) => "unwell",
+        (false, None) => "not ready",
+    };
     let shards: Vec<_> =
         gateway.host().status().into_iter().filter(|s| !s.open && s.owner.is_none()).collect();
-    let body = Json(serde_json::json!({ "status": status, "closed_shards": shards }));
+    let body = Json(serde_json::json!({ "status": status, "unwell": unwell, "closed_shards": shards }));
     (StatusCode::SERVICE_UNAVAILABLE, body).into_response()
 }
 

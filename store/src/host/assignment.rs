@@ -20,6 +20,16 @@ pub struct Member {
     pub address: String,
     /// Whether it gives its shards away, because it is about to end.
     pub leaving: bool,
+    /// Why it gives its shards away, if it cannot write.
+    #[serde(default)]
+    pub unwell: Option<String>,
+}
+
+impl Member {
+    /// Whether it is to have shards.
+    pub(super) fn is_fit(&self) -> bool {
+        !self.leaving && self.unwell.is_none()
+    }
 }
 
 /// The gateways that are there, and the one that is to have each shard.
@@ -31,18 +41,19 @@ pub(super) struct Assignment {
 }
 
 impl Assignment {
-    /// The assignment among the members that the meta store names. Those that leave get shards only if nobody stays.
+    /// The assignment among the members that the meta store names. Those that are unwell get shards only if all are that stay, those
+    /// that leave only if nobody stays.
     pub(super) fn of(shards: u32, entries: &Entries) -> Assignment {
         let member = |(id, entry): (&String, &wadi_meta::KeyValue)| {
             Some((id.clone(), serde_json::from_slice::<Member>(&entry.value).ok()?))
         };
         let members: BTreeMap<String, Member> = entries.iter().filter_map(member).collect();
-        let ids = |all: bool| -> Vec<&str> {
-            let may = members.iter().filter(|(_, member)| all || !member.leaving);
-            may.map(|(id, _)| id.as_str()).collect()
+        let ids = |may: &dyn Fn(&Member) -> bool| -> Vec<&str> {
+            members.iter().filter(|(_, member)| may(member)).map(|(id, _)| id.as_str()).collect()
         };
-        let staying = ids(false);
-        let candidates = if staying.is_empty() { ids(true) } else { staying };
+        let fallbacks: [&dyn Fn(&Member) -> bool; 3] =
+            [&Member::is_fit, &|member| !member.leaving, &|_| true];
+        let candidates = fallbacks.map(ids).into_iter().find(|ids| !ids.is_empty()).unwrap_or_default();
         let wanted = spread(shards, &candidates)
             .into_iter()
             .map(|at| at.map(|at| candidates[at].to_owned()))
@@ -139,9 +150,11 @@ mod tests {
         assert!(moved > needed, "even loads cannot be had for less");
     }
 
-    fn entries(members: &[(&str, bool)]) -> Entries {
-        let entry = |(id, leaving): &(&str, bool)| {
-            let member = Member { address: format!("http://{id}"), leaving: *leaving };
+    /// Gateways by name, and whether they are leaving and unwell.
+    fn entries(members: &[(&str, bool, bool)]) -> Entries {
+        let entry = |(id, leaving, unwell): &(&str, bool, bool)| {
+            let unwell = unwell.then(|| "the disk is full".to_owned());
+            let member = Member { address: format!("http://{id}"), leaving: *leaving, unwell };
             let value: Bytes = serde_json::to_vec(&member).unwrap().into();
             let at = Revision(1);
             ((*id).to_owned(), KeyValue { key: format!("gateways/{id}"), value, created: at, modified: at })
@@ -149,14 +162,37 @@ mod tests {
         members.iter().map(entry).collect()
     }
 
+    /// Who is to have all of some shards.
+    fn all_to(members: &[(&str, bool, bool)]) -> Option<String> {
+        let assignment = Assignment::of(8, &entries(members));
+        assert_eq!(assignment.members().len(), members.len());
+        let wanted: Vec<_> = (0..8).map(|shard| assignment.wanted(ShardId(shard))).collect();
+        assert!(wanted.iter().all(|gateway| *gateway == wanted[0]), "{wanted:?}");
+        wanted[0].map(str::to_owned)
+    }
+
     #[test]
     fn who_leaves_gets_nothing_unless_nobody_stays() {
-        let both = Assignment::of(8, &entries(&[("a", false), ("b", true)]));
-        assert!((0..8).all(|shard| both.wanted(ShardId(shard)) == Some("a")));
-        assert_eq!(both.members().len(), 2);
-        let last = Assignment::of(8, &entries(&[("b", true)]));
-        assert!((0..8).all(|shard| last.wanted(ShardId(shard)) == Some("b")));
-        assert_eq!(Assignment::of(8, &entries(&[])).wanted(ShardId(0)), None);
-        assert_eq!(last.wanted(ShardId(8)), None, "there is no such shard");
+        assert_eq!(all_to(&[("a", false, false), ("b", true, false)]).as_deref(), Some("a"));
+        assert_eq!(all_to(&[("b", true, false)]).as_deref(), Some("b"));
+        assert_eq!(all_to(&[]), None);
+        assert_eq!(
+            Assignment::of(8, &entries(&[("b", true, false)])).wanted(ShardId(8)),
+            None,
+            "there is no such shard"
+        );
+    }
+
+    #[test]
+    fn who_is_unwell_gets_nothing_unless_all_that_stay_are() {
+        assert_eq!(all_to(&[("a", false, true), ("b", false, false)]).as_deref(), Some("b"));
+        assert_eq!(all_to(&[("a", false, true), ("b", true, false)]).as_deref(), Some("a"));
+        assert_eq!(all_to(&[("a", true, true)]).as_deref(), Some("a"));
+    }
+
+    #[test]
+    fn members_of_the_version_before_are_well() {
+        let member: Member = serde_json::from_str(r#"{"address":"http://a","leaving":false}"#).unwrap();
+        assert!(member.is_fit());
     }
 }

@@ -174,13 +174,15 @@ async fn serve(inner: &Inner, claim: &Claim, wanted: &mut Wanted) -> String {
     }
 }
 
-/// Ends a shard in good order: what was acked is brought to its database, so that the next owner has little to replay.
+/// Ends a shard in good order: what was acked is brought to its database, so that the next owner has little to replay. A gateway
+/// that cannot write leaves that to the next owner.
 async fn release(inner: &Inner, claim: &Claim, shard: &crate::shard::Shard) -> Ended {
     inner.places.releasing(claim.shard());
     tokio::select! {
         biased;
         () = shard.release() => {}
         () = claim.session().lost() => shard.abandon("the session was lost while it was released").await,
+        () = inner.until_unwell() => shard.abandon("it could not be written while it was released").await,
     }
     shard.ended().await
 }

@@ -68,7 +68,10 @@ async fn put(store: &dyn ObjectStore, path: &Path, pieces: &[Bytes]) -> object_s
     store.put_opts(path, payload, create).await.map(drop)
 }
 
-/// The result, unless the deadline comes first.
+/// The result, unless the deadline comes first. A timeout alone would let work that ends at once be done for ever.
 async fn within<T>(deadline: Instant, work: impl Future<Output = T>) -> Option<T> {
+    if Instant::now() >= deadline {
+        return None;
+    }
     tokio::time::timeout_at(deadline, work).await.ok()
 }

@@ -52,10 +52,15 @@ impl Guarded {
         Guarded { inner, health }
     }
 
-    async fn within<T>(&self, limit: Duration, request: impl Future<Output = Result<T>>) -> Result<T> {
-        let silent = || Error::Generic { store: STORE, source: format!("no answer within {limit:?}").into() };
-        let outcome = tokio::time::timeout(limit, request).await.unwrap_or_else(|_| Err(silent()));
+    async fn reads<T>(&self, limit: Duration, request: impl Future<Output = Result<T>>) -> Result<T> {
+        let outcome = within(limit, request).await;
         self.health.note(&outcome);
+        outcome
+    }
+
+    async fn writes<T>(&self, request: impl Future<Output = Result<T>>) -> Result<T> {
+        let outcome = within(WRITE, request).await;
+        self.health.note_write(&outcome);
         outcome
     }
 
@@ -63,11 +68,11 @@ impl Guarded {
         let mut left = TRIES;
         loop {
             let put = self.inner.put_opts(path, payload.clone(), options.clone());
-            let exists = match self.within(WRITE, put).await {
+            let exists = match self.writes(put).await {
                 Err(error @ Error::AlreadyExists { .. }) => error,
                 outcome => return outcome,
             };
-            match self.within(READ, self.inner.head(path)).await {
+            match self.reads(READ, self.inner.head(path)).await {
                 Ok(_) => return Err(exists),
                 Err(Error::NotFound { .. }) if left > 0 => left -= 1,
                 // In doubt it is an error like any other, never a claim that somebody was there first.
@@ -78,6 +83,11 @@ impl Guarded {
             tokio::time::sleep(PAUSE).await;
         }
     }
+}
+
+async fn within<T>(limit: Duration, request: impl Future<Output = Result<T>>) -> Result<T> {
+    let silent = || Error::Generic { store: STORE, source: format!("no answer within {limit:?}").into() };
+    tokio::time::timeout(limit, request).await.unwrap_or_else(|_| Err(silent()))
 }
 
 impl fmt::Display for Guarded {
@@ -91,7 +101,7 @@ impl ObjectStore for Guarded {
     async fn put_opts(&self, path: &Path, payload: PutPayload, options: PutOptions) -> Result<PutResult> {
         match options.mode {
             PutMode::Create => self.create(path, payload, options).await,
-            _ => self.within(WRITE, self.inner.put_opts(path, payload, options)).await,
+            _ => self.writes(self.inner.put_opts(path, payload, options)).await,
         }
     }
 
@@ -104,11 +114,11 @@ impl ObjectStore for Guarded {
     }
 
     async fn get_opts(&self, path: &Path, options: GetOptions) -> Result<GetResult> {
-        self.within(READ, self.inner.get_opts(path, options)).await
+        self.reads(READ, self.inner.get_opts(path, options)).await
     }
 
     async fn get_ranges(&self, path: &Path, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
-        self.within(WRITE, self.inner.get_ranges(path, ranges)).await
+        self.reads(WRITE, self.inner.get_ranges(path, ranges)).await
     }
 
     fn delete_stream(&self, paths: BoxStream<'static, Result<Path>>) -> BoxStream<'static, Result<Path>> {
@@ -128,7 +138,7 @@ impl ObjectStore for Guarded {
     }
 
     async fn list_with_delimiter(&self, prefix: Option<&Path>) -> Result<ListResult> {
-        self.within(WRITE, self.inner.list_with_delimiter(prefix)).await
+        self.reads(WRITE, self.inner.list_with_delimiter(prefix)).await
     }
 
     async fn copy_opts(&self, from: &Path, to: &Path, options: CopyOptions) -> Result<()> {

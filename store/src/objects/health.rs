@@ -1,13 +1,16 @@
-//! How the object store is: since when it fails, and with what. For people who ask why a shard does not open.
+//! How the object store is: since when it fails, and with what.
 //!
 //! Every request of every part of the process is noted, also those that SlateDB repeats by itself for as long as it takes
-//! and whose errors nobody else ever sees. Nothing is decided by it.
+//! and whose errors nobody else ever sees. What failed is shown to people who ask why a shard does not open; a gateway whose
+//! writes alone fail gives its shards away (`host::fitness`).
 
 use std::sync::Arc;
 
 use object_store::Error;
 use parking_lot::Mutex;
 use serde::Serialize;
+use tokio::sync::watch;
+use tokio::time::Instant;
 use wadi_model::env::Env;
 use wadi_model::time::rfc3339;
 
@@ -19,6 +22,16 @@ const LONGEST: usize = 400;
 pub struct Health {
     env: Env,
     ill: Arc<Mutex<Option<Illness>>>,
+    unwritten: watch::Sender<Option<Unwritten>>,
+}
+
+/// Writes that fail, without one in between that did not.
+#[derive(Clone, Debug)]
+pub struct Unwritten {
+    /// When the first failed.
+    pub since: Instant,
+    /// What it said.
+    pub error: String,
 }
 
 /// Requests that fail, without one in between that did not.
@@ -41,7 +54,7 @@ impl std::fmt::Display for Illness {
 impl Health {
     /// Of a store of which nothing is known.
     pub fn new(env: Env) -> Health {
-        Health { env, ill: Arc::default() }
+        Health { env, ..Health::default() }
     }
 
     /// What is wrong now, if anything is.
@@ -49,23 +62,47 @@ impl Health {
         self.ill.lock().clone()
     }
 
-    /// Takes the outcome of a request. An answer that says no is an answer.
+    /// Tells whether writes fail, as soon as one does.
+    pub fn unwritten(&self) -> watch::Receiver<Option<Unwritten>> {
+        self.unwritten.subscribe()
+    }
+
+    /// Takes the outcome of a request.
     pub(super) fn note<T>(&self, outcome: &Result<T, Error>) {
-        let error = match outcome {
-            Ok(_)
-            | Err(
-                Error::NotFound { .. }
-                | Error::AlreadyExists { .. }
-                | Error::Precondition { .. }
-                | Error::NotModified { .. },
-            ) => return drop(self.ill.lock().take()),
-            Err(error) => error.to_string().chars().take(LONGEST).collect(),
-        };
         let mut ill = self.ill.lock();
+        let Some(error) = failure(outcome) else { return *ill = None };
         let since = ill
             .take()
             .map_or_else(|| (rfc3339(self.env.now_millis()), 0), |before| (before.since, before.failures));
         *ill = Some(Illness { since: since.0, failures: since.1 + 1, error });
+    }
+
+    /// Takes the outcome of a request that writes.
+    pub(super) fn note_write<T>(&self, outcome: &Result<T, Error>) {
+        self.note(outcome);
+        let failure = failure(outcome);
+        self.unwritten.send_if_modified(|unwritten| match (unwritten.is_some(), failure) {
+            (true, None) => unwritten.take().is_some(),
+            (false, Some(error)) => {
+                *unwritten = Some(Unwritten { since: Instant::now(), error });
+                true
+            }
+            _ => false,
+        });
+    }
+}
+
+/// What a request failed with. An answer that says no is an answer.
+fn failure<T>(outcome: &Result<T, Error>) -> Option<String> {
+    match outcome {
+        Ok(_)
+        | Err(
+            Error::NotFound { .. }
+            | Error::AlreadyExists { .. }
+            | Error::Precondition { .. }
+            | Error::NotModified { .. },
+        ) => None,
+        Err(error) => Some(error.to_string().chars().take(LONGEST).collect()),
     }
 }
 
@@ -89,6 +126,22 @@ mod tests {
         assert!(ill.error.contains("two"), "{ill}");
         health.note::<()>(&Err(Error::NotFound { path: "a".into(), source: "none".into() }));
         assert_eq!(health.illness(), None);
+    }
+
+    #[test]
+    fn reads_that_succeed_say_nothing_of_writes() {
+        let health = Health::default();
+        let unwritten = health.unwritten();
+        health.note(&failed("a read"));
+        assert!(unwritten.borrow().is_none());
+        health.note_write(&failed("a write"));
+        let since = unwritten.borrow().clone().unwrap().since;
+        health.note::<()>(&Ok(()));
+        health.note_write(&failed("another"));
+        let now = unwritten.borrow().clone().unwrap();
+        assert_eq!((now.since, now.error.contains("a write")), (since, true));
+        health.note_write::<()>(&Err(Error::AlreadyExists { path: "a".into(), source: "there".into() }));
+        assert!(unwritten.borrow().is_none(), "that was an answer");
     }
 
     #[test]

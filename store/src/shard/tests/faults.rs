@@ -17,10 +17,12 @@ use object_store::{
 
 use super::*;
 
-/// A store whose log PUTs fail in chosen ways.
+/// A store whose PUTs fail in chosen ways.
 #[derive(Debug)]
-struct Faulty {
-    inner: InMemory,
+pub(super) struct Faulty {
+    inner: Arc<dyn ObjectStore>,
+    /// All PUTs fail without effect.
+    pub(super) read_only: AtomicBool,
     /// The next log PUTs take effect, and say that they failed.
     lose_replies: AtomicUsize,
     /// Log PUTs fail without effect.
@@ -31,8 +33,13 @@ struct Faulty {
 
 impl Faulty {
     fn new() -> Arc<Faulty> {
+        Faulty::over(Arc::new(InMemory::new()))
+    }
+
+    pub(super) fn over(inner: Arc<dyn ObjectStore>) -> Arc<Faulty> {
         Arc::new(Faulty {
-            inner: InMemory::new(),
+            inner,
+            read_only: AtomicBool::new(false),
             lose_replies: AtomicUsize::new(0),
             refuse: AtomicBool::new(false),
             hang: AtomicBool::new(false),
@@ -53,6 +60,9 @@ fn failed() -> Error {
 #[async_trait]
 impl ObjectStore for Faulty {
     async fn put_opts(&self, path: &Path, payload: PutPayload, options: PutOptions) -> Result<PutResult> {
+        if self.read_only.load(Ordering::SeqCst) {
+            return Err(failed());
+        }
         if path.as_ref().contains("/log/") {
             if self.hang.load(Ordering::SeqCst) {
                 std::future::pending::<()>().await;
@@ -150,6 +160,17 @@ async fn out_of_budget_poisons_the_shard_and_a_retry_completes() {
     next.append(world.stamped(0, 0..3, "p", 1)).await.unwrap();
     next.append(world.stamped(0, 3..6, "p", 2)).await.unwrap();
     assert_eq!(world.read(&next, 0, 0).await, [0, 1, 2, 3, 4, 5]);
+}
+
+/// The store answers at once, so no timeout ever finds the PUT waiting.
+#[tokio::test(start_paused = true)]
+async fn a_put_that_is_refused_at_once_ends_with_its_budget() {
+    let store = Faulty::new();
+    let world = World::on(store.clone(), |_| {});
+    let shard = world.open().await;
+    store.read_only.store(true, Ordering::SeqCst);
+    let append = tokio::time::timeout(Duration::from_secs(60), shard.append(world.part(0, 0..1)));
+    assert_eq!(append.await.expect("it ends"), Err(AppendError::OutcomeUnknown));
 }
 
 /// The object of a poisoned shard may have landed: then its rows are there, once.

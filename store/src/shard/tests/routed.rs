@@ -8,10 +8,12 @@ use async_trait::async_trait;
 use parking_lot::Mutex;
 use wadi_meta::{Compare, MetaStore, Txn};
 
+use super::faults::Faulty;
 use super::keyed::{Keyed, value};
 use super::*;
 use crate::cluster::Cluster;
 use crate::host::{Host, Owner, owner_key};
+use crate::objects::{Guarded, Health};
 use crate::route::{Call, Peers, Route, RouteError, Unanswered};
 
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -129,9 +131,14 @@ impl Two {
 }
 
 fn gateway(world: &World, wire: &Arc<Wire>, address: &str) -> Route {
+    gateway_in(world.context.clone(), world, wire, address)
+}
+
+/// A gateway in surroundings of its own.
+fn gateway_in(context: Context, world: &World, wire: &Arc<Wire>, address: &str) -> Route {
     let cluster = Cluster { id: "c".into(), format: 1, shards: 1, generation: 1 };
     let meta: Arc<dyn MetaStore> = world.meta.clone();
-    let host = Host::start(world.context.clone(), meta, cluster, address.to_owned());
+    let host = Host::start(context, meta, cluster, address.to_owned());
     let route = Route::new(host, wire.clone());
     wire.routes.lock().insert(address.to_owned(), route.clone());
     route
@@ -293,6 +300,54 @@ async fn a_claim_that_was_not_given_back_is_taken_away() {
         }
     };
     tokio::time::timeout(Duration::from_secs(10), gone).await.expect("nobody else could have the shard");
+}
+
+#[tokio::test]
+async fn a_gateway_that_cannot_write_gives_its_shard_away_until_it_can() {
+    let world = World::with(|settings| {
+        settings.unwell_after = Duration::from_millis(200);
+        settings.put_budget = Duration::from_millis(100);
+    });
+    let (wire, health) = (Arc::new(Wire::default()), Health::default());
+    let faulty = Faulty::over(world.context.objects.clone());
+    let objects = Arc::new(Guarded::new(faulty.clone(), health.clone()));
+    let sick = gateway_in(Context { objects, health, ..world.context.clone() }, &world, &wire, "sick");
+    let has = |route: &Route| route.host().open_shard(ShardId(0)).is_some();
+    let until = async |holds: &dyn Fn() -> bool| {
+        let holds = async {
+            while !holds() {
+                tokio::time::sleep(Duration::from_millis(2)).await;
+            }
+        };
+        tokio::time::timeout(PATIENCE, holds).await.expect("it comes to pass");
+    };
+    until(&|| has(&sick)).await;
+    sick.append(world.part(0, 0..10), PATIENCE).await.unwrap();
+    // Alone it keeps what it has, ready or not: nobody else could do better.
+    faulty.read_only.store(true, Ordering::SeqCst);
+    let refused = sick.append(world.part(0, 10..20), Duration::from_millis(300)).await;
+    assert!(refused.is_err());
+    until(&|| sick.host().unwell().is_some()).await;
+    let said = sick.host().unwell().unwrap_or_default();
+    assert!(said.contains("503 SlowDown"), "{said}");
+    // With another one it is without a shard, and still answers.
+    let fit = gateway(&world, &wire, "fit");
+    until(&|| has(&fit) && !has(&sick)).await;
+    until(&|| sick.host().gateways().values().any(|member| member.unwell.is_some())).await;
+    assert!(!sick.host().is_ready() && fit.host().is_ready());
+    let appended = sick.append(world.part(0, 20..30), PATIENCE).await.unwrap();
+    assert!(appended.base_offset >= Offset(10));
+    // With it alone again, which can write, it is as before.
+    faulty.read_only.store(false, Ordering::SeqCst);
+    until(&|| sick.host().unwell().is_none()).await;
+    fit.host().leave(PATIENCE).await;
+    until(&|| has(&sick) && sick.host().is_ready()).await;
+    sick.append(world.part(0, 30..40), PATIENCE).await.unwrap();
+    let shard = sick.host().open_shard(ShardId(0)).unwrap();
+    let all = world.read_all(&shard, 0, 0).await;
+    for acked in [0..10, 20..30, 30..40] {
+        assert!(acked.clone().all(|id| all.iter().filter(|found| **found == id).count() == 1), "{acked:?}");
+    }
 }
 
 #[tokio::test]
