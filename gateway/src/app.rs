@@ -25,12 +25,16 @@ use crate::api;
 use crate::api::scan::Scans;
 use crate::config::Limits;
 use crate::drain::Rest;
+use crate::everywhere;
 use crate::forward::Forward;
 use crate::internal;
 use crate::problem::Problem;
 use crate::request::RequestId;
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+
+/// Where a table's calls are.
+const TABLE: &str = "/v1/databases/{database}/tables/{table}";
 
 /// What the calls work on. Cheap to clone.
 #[derive(Clone)]
@@ -136,12 +140,7 @@ impl Gateway {
 
 /// The router of all calls.
 pub fn router(gateway: Gateway) -> Router {
-    let table = Router::new()
-        .route("/", get(api::tables::show).patch(api::tables::alter).delete(api::tables::drop_table))
-        .route(
-            "/partitions",
-            get(api::partitions::list).post(api::partitions::create).delete(api::partitions::drop_partition),
-        )
+    let rows = Router::new()
         .route("/append", post(api::append::append))
         .route("/upsert", post(api::upsert::upsert))
         .route("/delete", post(api::upsert::delete))
@@ -151,11 +150,20 @@ pub fn router(gateway: Gateway) -> Router {
         .route("/tail", get(api::tail::tail))
         .route("/scan", get(api::scan::scan))
         .route("/count", get(api::count::count));
-    Router::new()
+    let catalog = Router::new()
         .route("/v1/databases", get(api::databases::list).post(api::databases::create))
         .route("/v1/databases/{database}", get(api::databases::show).delete(api::databases::drop_database))
         .route("/v1/databases/{database}/tables", get(api::tables::list).post(api::tables::create))
-        .nest("/v1/databases/{database}/tables/{table}", table)
+        .route(TABLE, get(api::tables::show).patch(api::tables::alter).delete(api::tables::drop_table))
+        .route(
+            &format!("{TABLE}/partitions"),
+            get(api::partitions::list).post(api::partitions::create).delete(api::partitions::drop_partition),
+        )
+        .route_layer(middleware::from_fn_with_state(gateway.clone(), everywhere::acknowledge));
+    Router::new()
+        .merge(catalog)
+        .nest(TABLE, rows)
+        .route(everywhere::ROUTE, post(everywhere::answer))
         .nest("/internal/v1/shards/{shard}", internal::routes())
         .route("/v1/status", get(api::status::status))
         .route("/v1/drain", post(api::status::drain).delete(api::status::stay))

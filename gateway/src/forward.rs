@@ -1,9 +1,11 @@
-//! Whole requests that another gateway must answer, since it alone knows what they are about: the pages of its scans.
+//! Plain requests to other gateways: whole ones of clients that another gateway must answer, since it alone knows what they are about
+//! (the pages of its scans), and questions of our own ([`crate::everywhere`]).
 
 use axum::body::Body;
 use axum::response::Response;
 use http::{HeaderMap, HeaderName, Uri, header};
 use wadi_model::ErrorKind;
+use wadi_store::secret::ClusterSecret;
 
 use crate::problem::Problem;
 
@@ -11,7 +13,7 @@ use crate::problem::Problem;
 const ASKED: [HeaderName; 3] =
     [header::ACCEPT, header::AUTHORIZATION, HeaderName::from_static("x-request-id")];
 
-/// The way to other gateways for whole requests.
+/// The way to other gateways for plain requests.
 #[derive(Clone, Debug)]
 pub(crate) struct Forward(reqwest::Client);
 
@@ -53,5 +55,15 @@ impl Forward {
             }
         }
         Ok(response)
+    }
+
+    /// Asks the gateway at this address something of our own, and waits for its yes. The error says what it said instead.
+    pub(crate) async fn ask(&self, address: &str, path: &str, secret: &ClusterSecret) -> Result<(), String> {
+        let asked = self.0.post(format!("{address}{path}")).header(header::AUTHORIZATION, secret.bearer());
+        let answer = asked.send().await.map_err(|e| e.to_string())?;
+        match answer.status() {
+            status if status.is_success() => Ok(()),
+            status => Err(status.to_string()),
+        }
     }
 }

@@ -72,7 +72,7 @@ async fn of_gateway(
 }
 
 /// Proof that one of the cluster's own processes asks.
-struct Own;
+pub(crate) struct Own;
 
 impl FromRequestParts<Gateway> for Own {
     type Rejection = Problem;

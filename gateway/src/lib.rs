@@ -11,6 +11,7 @@ pub mod body;
 mod closable;
 pub mod config;
 mod drain;
+mod everywhere;
 mod forward;
 mod internal;
 mod peers;

@@ -14,6 +14,7 @@ use wadi_model::{ErrorKind, Partition, Table, TableId};
 
 use crate::app::Gateway;
 use crate::body::Decoded;
+use crate::everywhere;
 use crate::places::Place;
 use crate::problem::Problem;
 
@@ -80,6 +81,10 @@ impl Targets {
         }
         let mut found =
             gateway.catalog().ensure_partitions(table, names, gateway.env().now_millis(), None).await?;
+        if found.values().any(|asked| asked.is_new) {
+            // Whoever has the answer finds its rows at every gateway.
+            everywhere::seen(gateway).await;
+        }
         let partitions = names.iter().map(|name| found.remove(name).map(|asked| asked.partition)).collect();
         Ok(Targets { partitions, of_rows: grouping.of_rows().to_vec() })
     }

@@ -9,6 +9,7 @@ use crate::clients::Shared;
 use crate::clock::Dice;
 use crate::faults::{Rates, Reach};
 use crate::gateway::{Ground, Life};
+use crate::trace::Trace;
 
 /// Makes trouble for so long.
 pub async fn direct(scene: &Shared, ground: &Ground, dice: &Dice, trouble: Duration) {
@@ -122,19 +123,19 @@ fn act(scene: &Shared, ground: &Ground, dice: &Dice) {
                 if dice.chance(0.5) { dice.millis(ttl - 1_000..ttl + 2_000) } else { dice.millis(50..9_000) };
             ground.trace.count("pauses");
             note(format!("pauses {time:?}"));
-            change(life, Reach::Paused, time);
+            change(&ground.trace, life, Reach::Paused, time);
         }
         3 => {
             let time = dice.millis(200..7_000);
             ground.trace.count("cuts from objects");
             note(format!("cuts from objects {time:?}"));
-            change(life, Reach::NoObjects, time);
+            change(&ground.trace, life, Reach::NoObjects, time);
         }
         4 => {
             let time = dice.millis(200..9_000);
             ground.trace.count("cuts from meta");
             note(format!("cuts from meta {time:?}"));
-            change(life, Reach::NoMeta, time);
+            change(&ground.trace, life, Reach::NoMeta, time);
         }
         5 if dice.chance(0.4) => {
             let skew = scene.draw_clock(dice);
@@ -166,14 +167,14 @@ fn act(scene: &Shared, ground: &Ground, dice: &Dice) {
             let time = dice.millis(9_000..90_000);
             ground.trace.count(kind);
             note(format!("makes {kind} of {time:?}"));
-            change(life, reach, time);
+            change(&ground.trace, life, reach, time);
         }
         _ => {
             // Longer than the lease and the grace of deletions together (F2).
             let time = dice.millis(ttl + 1_500..3 * ttl);
             ground.trace.count("stalls");
             note(format!("stalls {time:?}"));
-            change(life, Reach::Paused, time);
+            change(&ground.trace, life, Reach::Paused, time);
         }
     }
 }
@@ -206,13 +207,17 @@ fn act_on_workers(scene: &Shared, dice: &Dice, stalled: &mut [Instant]) {
 
 /// Changes what a gateway reaches, for a time. Another change meanwhile is not undone by this one's end, but healing is
 /// for good: what was to come later finds a healed world and leaves it alone.
-fn change(life: Life, reach: Reach, time: Duration) {
+fn change(trace: &Trace, life: Life, reach: Reach, time: Duration) {
     if life.link.reach() != Reach::Up {
         return;
     }
     life.set(reach);
+    let trace = trace.clone();
     drop(task::spawn(async move {
         sleep(time).await;
+        if life.host.unwell().is_some() {
+            trace.count("gateways that knew that they could not write");
+        }
         life.set(Reach::Up);
     }));
 }

@@ -184,6 +184,7 @@ async fn ground(dice: &Dice, trace: Trace, script: Script) -> Result<(Ground, Ve
         memtable_bytes: *dice.fork("memtables").one_of(&[10 << 10, 512 << 20]),
         row_cache_bytes: *dice.one_of(&[0, 3_000, 64 << 20]),
         pack_interval: dice.fork("packs").millis(500..8_000),
+        unwell_after: dice.fork("unwell").millis(3_000..30_000),
         ..Settings::default()
     };
     settings.validate().map_err(|e| e.to_string())?;

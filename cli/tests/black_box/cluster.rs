@@ -257,3 +257,35 @@ async fn gateways_are_killed_one_after_the_other() {
         check(&server.api, &writes.concat()).await;
     }
 }
+
+/// A client behind a balancer asks another gateway each time; it never meets one that does not know yet what it was told.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_one_gateway_acknowledges_of_the_catalog_all_know() {
+    let (etcd, data) = (Peer::etcd().await, tempfile::tempdir().unwrap());
+    let setups = [setup(&etcd, &data), setup(&etcd, &data)];
+    let (a, b) = (setups[0].ready().await, setups[1].ready().await);
+    until_even(&[&a, &b]).await;
+    a.api.create_database().await;
+    let spec = json!({
+        "name": "t", "primary_key": ["k", "p"], "bucket_key": ["k"], "buckets": 2, "partition_by": ["p"],
+        "columns": [{ "name": "k", "type": "bigint" }, { "name": "p", "type": "string" }],
+    });
+    let (mut here, mut there) = (&a.api, &b.api);
+    for round in 0..20 {
+        let table = here.create_table(&spec).await;
+        for column in ["x", "y"] {
+            let change = json!({ "changes": [{ "add_column": { "name": column, "type": "int" } }] });
+            here.call(Method::PATCH, &table, &change).await.expect(200);
+            let row = json!({ "k": round, "p": column, column: 7 });
+            // The new column, and a partition that is made for it.
+            there.post(&format!("{table}/upsert"), NDJSON, row.to_string()).await.expect(200);
+            let found = here.get(&format!("{table}/lookup?k={round}&p={column}")).await.expect(200).json();
+            assert_eq!(found["rows"][0][column], 7, "round {round}");
+            std::mem::swap(&mut here, &mut there);
+        }
+        here.call(Method::DELETE, &table, &json!({})).await.expect(204);
+        // Not the table that is gone, whose rows nobody would find again.
+        let row = json!({ "k": round, "p": "late" }).to_string();
+        there.post(&format!("{table}/upsert"), NDJSON, row).await.expect(404);
+    }
+}

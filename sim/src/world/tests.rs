@@ -89,6 +89,11 @@ fn some_seed_has_a_request_of_a_gateway_that_slept_too_long() {
     some_seed_has("F2: requests of gateways that slept longer than lease and grace");
 }
 
+#[test]
+fn some_seed_has_a_gateway_that_could_not_write() {
+    some_seed_has("gateways that knew that they could not write");
+}
+
 fn some_seed_has(event: &str) {
     let has = |seed| run_all(seed..seed + 1).count(event) > 0;
     assert!((200..300).any(has), "no {event} in a hundred seeds");

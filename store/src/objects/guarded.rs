@@ -22,6 +22,7 @@ use object_store::{
     CopyOptions, Error, GetOptions, GetResult, ListResult, MultipartUpload, ObjectMeta, ObjectStore,
     ObjectStoreExt, PutMode, PutMultipartOptions, PutOptions, PutPayload, PutResult, Result,
 };
+use tokio::time::Instant;
 
 use super::Health;
 
@@ -33,6 +34,9 @@ const READ: Duration = Duration::from_secs(5);
 
 /// When a write must have ended; a log object's own budget is shorter.
 const WRITE: Duration = Duration::from_secs(20);
+
+/// A write that was given up earlier was not missed by anybody: its shard or its process has ended.
+const GIVEN_UP: Duration = Duration::from_secs(1);
 
 const STORE: &str = "guarded";
 
@@ -59,8 +63,11 @@ impl Guarded {
     }
 
     async fn writes<T>(&self, request: impl Future<Output = Result<T>>) -> Result<T> {
+        let waiting = Waiting { health: &self.health, since: Instant::now() };
         let outcome = within(WRITE, request).await;
-        self.health.note_write(&outcome);
+        self.health.note_write(&outcome, waiting.since);
+        // It has been noted.
+        std::mem::forget(waiting);
         outcome
     }
 
@@ -85,9 +92,27 @@ impl Guarded {
     }
 }
 
+/// A write that has no answer yet. Who gives it up after a while, as a log object's budget does, has met a failure as well.
+struct Waiting<'a> {
+    health: &'a Health,
+    since: Instant,
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        let waited = self.since.elapsed();
+        if waited >= GIVEN_UP {
+            self.health.note_write::<()>(&Err(silent(waited)), self.since);
+        }
+    }
+}
+
+fn silent(waited: Duration) -> Error {
+    Error::Generic { store: STORE, source: format!("no answer within {waited:?}").into() }
+}
+
 async fn within<T>(limit: Duration, request: impl Future<Output = Result<T>>) -> Result<T> {
-    let silent = || Error::Generic { store: STORE, source: format!("no answer within {limit:?}").into() };
-    tokio::time::timeout(limit, request).await.unwrap_or_else(|_| Err(silent()))
+    tokio::time::timeout(limit, request).await.unwrap_or_else(|_| Err(silent(limit)))
 }
 
 impl fmt::Display for Guarded {

@@ -28,7 +28,7 @@ pub struct Health {
 /// Writes that fail, without one in between that did not.
 #[derive(Clone, Debug)]
 pub struct Unwritten {
-    /// When the first failed.
+    /// When the first that failed was begun.
     pub since: Instant,
     /// What it said.
     pub error: String,
@@ -77,14 +77,14 @@ impl Health {
         *ill = Some(Illness { since: since.0, failures: since.1 + 1, error });
     }
 
-    /// Takes the outcome of a request that writes.
-    pub(super) fn note_write<T>(&self, outcome: &Result<T, Error>) {
+    /// Takes the outcome of a request that writes, and when it was begun.
+    pub(super) fn note_write<T>(&self, outcome: &Result<T, Error>, begun: Instant) {
         self.note(outcome);
         let failure = failure(outcome);
         self.unwritten.send_if_modified(|unwritten| match (unwritten.is_some(), failure) {
             (true, None) => unwritten.take().is_some(),
             (false, Some(error)) => {
-                *unwritten = Some(Unwritten { since: Instant::now(), error });
+                *unwritten = Some(Unwritten { since: begun, error });
                 true
             }
             _ => false,
@@ -134,13 +134,14 @@ mod tests {
         let unwritten = health.unwritten();
         health.note(&failed("a read"));
         assert!(unwritten.borrow().is_none());
-        health.note_write(&failed("a write"));
-        let since = unwritten.borrow().clone().unwrap().since;
+        let begun = Instant::now();
+        health.note_write(&failed("a write"), begun);
         health.note::<()>(&Ok(()));
-        health.note_write(&failed("another"));
+        health.note_write(&failed("another"), Instant::now());
         let now = unwritten.borrow().clone().unwrap();
-        assert_eq!((now.since, now.error.contains("a write")), (since, true));
-        health.note_write::<()>(&Err(Error::AlreadyExists { path: "a".into(), source: "there".into() }));
+        assert_eq!((now.since, now.error.contains("a write")), (begun, true));
+        let exists = Error::AlreadyExists { path: "a".into(), source: "there".into() };
+        health.note_write::<()>(&Err(exists), begun);
         assert!(unwritten.borrow().is_none(), "that was an answer");
     }
 
