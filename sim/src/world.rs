@@ -136,6 +136,14 @@ async fn play(seed: u64, script: Script) -> Result<Report, String> {
         let _ = reader.await;
     }
     read_all(&scene, &dice.fork("first reads")).await;
+    // Later the world ends, and with it every shard that is open.
+    let poisoned = ground.metrics.poisoned.get();
+    if script.calm && poisoned > 0 {
+        scene
+            .checker
+            .lock()
+            .violated("V1", format!("{poisoned} shards were given up in doubt, though nothing failed"));
+    }
     let slept = settle(&scene, &ground, &dice.fork("settle")).await;
     if let Some(ends) = read_all(&scene, &dice.fork("judge")).await {
         scene.checker.lock().finish(&ends);
@@ -151,7 +159,7 @@ async fn play(seed: u64, script: Script) -> Result<Report, String> {
         hash: trace.hash(),
         events: trace.counts(),
         takeovers: ground.metrics.takeovers.get(),
-        poisoned: ground.metrics.poisoned.get(),
+        poisoned,
         compacted: scene.compactors.compaction.files.get(),
         packed: scene.compactors.pack_rounds.get(),
         deleted: scene.compactors.deleted.get(),
