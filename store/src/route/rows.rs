@@ -12,8 +12,9 @@ use wadi_model::{Bucket, Offset, Token};
 
 use super::message::Malformed;
 use super::part::rows_of;
-use super::{ANSWER, At, Call, Peer, Route, RouteError};
+use super::{ANSWER, At, Call, NoGood, Peer, Route, RouteError};
 use crate::context::Context;
+use crate::host::Host;
 use crate::open::Open;
 use crate::shard::{LookupError, RowPage, RowScan, RowSnapshot, Shard};
 use crate::task;
@@ -64,6 +65,8 @@ enum Kind {
 struct There {
     peer: Peer,
     kept: KeptHead,
+    /// Knows whether that peer is still the owner.
+    host: Host,
 }
 
 impl Drop for There {
@@ -91,12 +94,13 @@ impl Route {
         bucket: Bucket,
         patience: Duration,
     ) -> Result<Snapshot, RouteError<LookupError>> {
+        let host = &self.inner.host;
         let question = move |at: At| async move {
             match at {
                 At::Here(shard) => Ok(Snapshot(Kind::Here(Arc::new(shard.snapshot_rows(&bucket)?)))),
                 At::There(peer) => {
                     let (kept, _) = peer.ask::<KeptHead>(Call::Snapshot, &bucket, Vec::new(), ANSWER).await?;
-                    Ok(Snapshot(Kind::There(Arc::new(There { peer, kept }))))
+                    Ok(Snapshot(Kind::There(Arc::new(There { peer, kept, host: host.clone() }))))
                 }
             }
         };
@@ -157,6 +161,16 @@ impl Scan {
 }
 
 impl There {
+    /// An owner that has given its shard away may be gone, and with it what it kept.
+    fn moved(&self, error: NoGood) -> LookupError {
+        let owner = self.host.owner(self.peer.shard);
+        let is_owner = owner.is_some_and(|owner| owner.nonce == self.peer.owner.nonce);
+        match error {
+            NoGood::Unanswered(_) if !is_owner => LookupError::NotOwned,
+            error => error.into(),
+        }
+    }
+
     async fn page(
         &self,
         after: Option<Bytes>,
@@ -165,7 +179,7 @@ impl There {
     ) -> Result<RowPage, LookupError> {
         let head = PageHead { id: self.kept.id, after: after.is_some(), max_rows, max_bytes };
         let asked = self.peer.ask::<bool>(Call::Page, &head, after.into_iter().collect(), ANSWER);
-        let (more, sections) = asked.await?;
+        let (more, sections) = asked.await.map_err(|error| self.moved(error))?;
         let damaged = |what: &str| LookupError::Internal(Malformed(what.to_owned()).to_string());
         let [bytes, ends, last @ ..] = sections.as_slice() else {
             return Err(damaged("its rows are missing"));
