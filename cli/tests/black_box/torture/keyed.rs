@@ -1,0 +1,178 @@
+//! Primary-key tables under torture: each key has one writer, which sends one request after the other until it is acked. So all
+//! versions of a key are known in their order, and the changelog must have these and no others.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use http::Method;
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
+use serde_json::{Value, json};
+use tokio::time::sleep;
+
+use crate::harness::{Answer, Api, NDJSON, send};
+use crate::load::{Tally, check_refusal};
+
+/// Keys of one writer. Few, so that versions are many.
+const KEYS: u64 = 40;
+
+/// Between the keys of one writer and those of the next.
+const APART: u64 = 1000;
+
+const BUCKETS: u64 = 3;
+
+/// Makes `k bigint, s bigint`; gives its path.
+pub(super) async fn create(api: &Api, name: &str) -> String {
+    crate::keyed::create(api, name, "k bigint not null, s bigint", "k", json!({ "buckets": BUCKETS })).await
+}
+
+/// One writer of some keys, and what it has done.
+#[derive(Debug)]
+pub(super) struct Writer {
+    table: String,
+    number: u64,
+    random: StdRng,
+    sequence: u64,
+    /// What each key has become, one after the other: the sequence that put it, or nothing.
+    versions: BTreeMap<u64, Vec<Option<u64>>>,
+}
+
+impl Writer {
+    pub(super) fn new(table: &str, number: u64, seed: u64) -> Writer {
+        let random = StdRng::seed_from_u64(seed.wrapping_mul(31).wrapping_add(number));
+        Writer { table: table.to_owned(), number, random, sequence: 0, versions: BTreeMap::new() }
+    }
+
+    /// Acked requests.
+    pub(super) fn requests(&self) -> u64 {
+        self.sequence
+    }
+
+    /// Writes until it is told to stop.
+    pub(super) async fn write(
+        mut self,
+        api: Api,
+        pause: Duration,
+        stop: &AtomicBool,
+        tally: Tally,
+    ) -> Writer {
+        while !stop.load(Ordering::Relaxed) {
+            let delete = self.random.random_bool(0.25);
+            let first = self.random.random_range(0..KEYS);
+            let keys: Vec<u64> = (0..self.random.random_range(1..=8))
+                .map(|n| self.number * APART + (first + 7 * n) % KEYS)
+                .collect();
+            self.complete(&api, delete, &keys).await;
+            tally.ack();
+            for key in &keys {
+                let versions = self.versions.entry(*key).or_default();
+                let new = (!delete).then_some(self.sequence);
+                // To delete what is not there is no change.
+                if new.is_some() || versions.last().copied().flatten().is_some() {
+                    versions.push(new);
+                }
+            }
+            self.sequence += 1;
+            if self.random.random_bool(0.3) {
+                self.look_up(&api, keys[0]).await;
+            }
+            sleep(pause).await;
+        }
+        self
+    }
+
+    /// Sends a request until it is acked.
+    async fn complete(&self, api: &Api, delete: bool, keys: &[u64]) {
+        let verb = if delete { "delete" } else { "upsert" };
+        let line = |key: &u64| match delete {
+            true => format!("{}\n", json!({ "k": key })),
+            false => format!("{}\n", json!({ "k": key, "s": self.sequence })),
+        };
+        let body: String = keys.iter().map(line).collect();
+        loop {
+            let request = api
+                .request(Method::POST, &format!("{}/{verb}", self.table))
+                .header("content-type", NDJSON)
+                .header("wadi-producer-id", format!("writer-{}", self.number))
+                .header("wadi-sequence", self.sequence)
+                .body(body.clone());
+            match send(request).await {
+                Ok(answer) if answer.status == 200 => return,
+                Ok(answer) => check_refusal(&answer),
+                Err(_) => {}
+            }
+            sleep(Duration::from_millis(10)).await;
+        }
+    }
+
+    /// K3: a lookup that begins after an ack sees the write, whoever answers it.
+    async fn look_up(&self, api: &Api, key: u64) {
+        let request = api.request(Method::GET, &format!("{}/lookup?k={key}", self.table));
+        let answer = match send(request).await {
+            Ok(answer) if answer.status == 200 => answer,
+            Ok(answer) => return check_refusal(&answer),
+            Err(_) => return,
+        };
+        assert_eq!(
+            answer.json()["rows"],
+            json!([self.row(key)]),
+            "{} key {key}: {}",
+            self.table,
+            served(&answer)
+        );
+    }
+
+    /// The row of a key as it must be.
+    fn row(&self, key: u64) -> Value {
+        let newest = self.versions.get(&key).and_then(|versions| versions.last().copied().flatten());
+        newest.map_or(Value::Null, |s| json!({ "k": key, "s": s }))
+    }
+}
+
+/// Which request it was, to be found in logs.
+fn served(answer: &Answer) -> &str {
+    answer.header("x-request-id")
+}
+
+/// K1, K2, L1, L3, L4: the changelog has each version of each key once and in order, and both it and the rows are what the writers know.
+pub(super) async fn check(api: &Api, table: &str, writers: &[Writer]) {
+    let writers: Vec<&Writer> = writers.iter().filter(|writer| writer.table == table).collect();
+    let mut want: BTreeMap<u64, &[Option<u64>]> = BTreeMap::new();
+    for writer in &writers {
+        want.extend(writer.versions.iter().filter(|(_, v)| !v.is_empty()).map(|(k, v)| (*k, v.as_slice())));
+    }
+    let mut found: BTreeMap<u64, Vec<Option<u64>>> = BTreeMap::new();
+    for bucket in 0..BUCKETS {
+        let mut before = None;
+        for (offset, row) in api.log(table, bucket, "_change_type,k,s").await.iter().enumerate() {
+            assert_eq!(row["_offset"], offset, "{table} bucket {bucket} is not dense");
+            let (key, s) = (row["k"].as_u64().unwrap(), row["s"].as_u64());
+            let versions = found.entry(key).or_default();
+            let last = versions.last().copied().flatten();
+            match row["_change_type"].as_str().unwrap() {
+                "+I" => assert!(last.is_none() && before.is_none(), "{table}: {row} over {last:?}"),
+                "-U" => assert!(last.is_some() && last == s, "{table}: {row} over {last:?}"),
+                "+U" => assert_eq!(before, Some(key), "{table}: {row} without -U"),
+                "-D" => assert!(last.is_some() && last == s, "{table}: {row} over {last:?}"),
+                other => panic!("{other}"),
+            }
+            before = (row["_change_type"] == "-U").then_some(key);
+            match row["_change_type"].as_str() {
+                Some("+I" | "+U") => versions.push(s),
+                Some("-D") => versions.push(None),
+                _ => {}
+            }
+        }
+    }
+    for (key, want) in &want {
+        let found = found.get(key).map_or(&[][..], Vec::as_slice);
+        assert_eq!(found, *want, "{table}: versions of key {key} at {}", api.url);
+    }
+    assert_eq!(found.len(), want.len(), "{table} has keys that nobody wrote");
+    let rows = api.scan(table, "").await;
+    let rows: BTreeMap<u64, Value> = rows.into_iter().map(|row| (row["k"].as_u64().unwrap(), row)).collect();
+    let keys = writers.iter().flat_map(|writer| writer.versions.keys().map(|key| (*key, writer.row(*key))));
+    let want: BTreeMap<u64, Value> = keys.filter(|(_, row)| !row.is_null()).collect();
+    assert_eq!(rows, want, "{table}: rows at {}", api.url);
+}
