@@ -57,10 +57,10 @@ impl Node {
             std::fs::create_dir(&disk).unwrap();
             let flags = format!("--shards 6 --pack-interval 2s --advertise {}", inbound.url());
             let cache = format!(
-                "--cache-dir {disk} --cache-disk-bytes 64MiB --memory-tail 8MiB --memory-block-cache 8MiB"
+                "--cache-dir {disk} --cache-disk-bytes 256MiB --memory-tail 8MiB --memory-block-cache 8MiB"
             );
             // A small file system of the process's own, so that it can be full.
-            let mount = format!("mount -t tmpfs -o size=96m tmpfs {disk} && exec \"$0\" \"$@\"");
+            let mount = format!("mount -t tmpfs -o size=272m tmpfs {disk} && exec \"$0\" \"$@\"");
             let before = format!("exec unshare -m bash -c '{mount}' \"$0\" \"$@\"");
             Setup::gateway(&format!("{shared} {flags} {cache}")).before(&before)
         } else {

@@ -231,7 +231,7 @@ impl<'a> Director<'a> {
             (Kind::FillDisk, Some(node)) => {
                 // It fails when the disk is full; a process that is just starting has none yet.
                 if let Some(disk) = node.disk(cluster.disks.path()) {
-                    let _ = std::fs::write(disk.join("filler"), vec![0; 128 << 20]);
+                    let _ = std::fs::write(disk.join("filler"), vec![0; 64 << 20]);
                 }
             }
             (Kind::SpoilDisk, Some(node)) => {
