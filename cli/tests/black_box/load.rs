@@ -142,25 +142,23 @@ pub(crate) struct Tally(Arc<Mutex<Acks>>);
 #[derive(Debug, Default)]
 struct Acks {
     count: u64,
-    last: Option<Instant>,
     longest: Duration,
 }
 
 impl Tally {
-    pub(crate) fn ack(&self) {
-        let (mut acks, now) = (self.0.lock().unwrap(), Instant::now());
+    /// A request was acked that was sent at this time first.
+    pub(crate) fn ack(&self, sent: Instant) {
+        let mut acks = self.0.lock().unwrap();
         acks.count += 1;
-        if let Some(last) = acks.last.replace(now) {
-            acks.longest = acks.longest.max(now - last);
-        }
+        acks.longest = acks.longest.max(sent.elapsed());
     }
 
     pub(crate) fn count(&self) -> u64 {
         self.0.lock().unwrap().count
     }
 
-    /// The longest time without an ack of anybody, that ended since the last look.
-    pub(crate) fn take_longest_pause(&self) -> Duration {
+    /// The longest that a request took which was acked since the last look, with all its tries.
+    pub(crate) fn take_longest(&self) -> Duration {
         std::mem::take(&mut self.0.lock().unwrap().longest)
     }
 }
@@ -186,11 +184,12 @@ impl Load<'_> {
         let mut writes = Vec::new();
         while !self.stop.load(Ordering::Relaxed) {
             let mut write = Write::new(table, producer, writes.len() as u64, &mut random);
+            let sent = Instant::now();
             while !write.is_acked() {
                 api.url.clone_from(&self.urls.borrow());
                 match write.send(&api).await {
                     Ok(answer) if answer.status == 200 => {
-                        self.tally.ack();
+                        self.tally.ack(sent);
                         break;
                     }
                     Ok(answer) => check_refusal(&answer),

@@ -97,6 +97,7 @@ async fn torture(plan: Plan) {
     };
     let ((writes, writers), (tailed, polled)) = join(everything, join(tailing, polling)).await;
 
+    let counts = cluster.count().await;
     let mut seen = None;
     for api in cluster.gateways() {
         let places = check(&api, &writes).await;
@@ -117,5 +118,9 @@ async fn torture(plan: Plan) {
     let acked = writes.iter().filter(|write| write.is_acked()).count();
     let (sent, changed) = (writes.len(), writers.iter().map(Writer::requests).sum::<u64>());
     let summary = json!({ "seed": plan.seed, "appends": sent, "acked": acked, "keyed": changed });
-    println!("all there, once, in order: {summary}");
+    println!("all there, once, in order: {summary}\n{counts:?}");
+    // Without these nothing was tried.
+    for counter in ["wadi_store_takeovers_total", "wadi_compactor_pack_rounds_total"] {
+        assert!(counts[counter] > 0, "{counts:?}");
+    }
 }

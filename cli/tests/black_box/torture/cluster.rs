@@ -4,15 +4,17 @@
 //! that the other processes reach it by that one; clients come through the balancer. A process that ends by itself is started
 //! again, as a service manager does it.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use futures::future::join_all;
+use http::Method;
 use tempfile::TempDir;
 use tokio::time::{Instant, sleep};
 
 use crate::balancer::Balancer;
-use crate::harness::{Api, PATIENCE, Process, Setup};
+use crate::harness::{Api, PATIENCE, Process, Setup, send};
 use crate::link::Link;
 use crate::peers::{CREDENTIALS, Peer, s3_flags};
 use crate::proxy::Proxy;
@@ -39,6 +41,26 @@ pub(super) struct Node {
     process: Option<Process>,
     /// As soon as it listens.
     api: Option<Api>,
+    /// Counters of the process's earlier lives, and as they were last seen in this one.
+    counted: (Counts, Counts),
+}
+
+/// Values of [`COUNTERS`].
+pub(super) type Counts = BTreeMap<&'static str, u64>;
+
+/// What says whether faults had any effect.
+const COUNTERS: [&str; 7] = [
+    "wadi_store_takeovers_total",
+    "wadi_store_poisoned_shards_total",
+    "wadi_store_segment_disk_hits_total",
+    "wadi_store_segment_disk_errors_total",
+    "wadi_compactor_pack_rounds_total",
+    "wadi_compactor_compacted_files_total",
+    "wadi_compactor_deleted_objects_total",
+];
+
+fn add(to: &mut Counts, more: &Counts) {
+    more.iter().for_each(|(name, count)| *to.entry(*name).or_default() += *count);
 }
 
 impl Node {
@@ -67,7 +89,17 @@ impl Node {
             Setup::compactor(&format!("{shared} --compact-check-interval 1s --deletion-grace 40s"))
         };
         let setup = setup.env(&CREDENTIALS);
-        Node { name, setup, to_etcd, to_s3, proxy, inbound, process: None, api: None }
+        Node {
+            name,
+            setup,
+            to_etcd,
+            to_s3,
+            proxy,
+            inbound,
+            process: None,
+            api: None,
+            counted: Default::default(),
+        }
     }
 
     pub(super) fn is_gateway(&self) -> bool {
@@ -77,6 +109,7 @@ impl Node {
     /// Starts the process.
     pub(super) fn start(&mut self) {
         self.api = None;
+        add(&mut self.counted.0, &std::mem::take(&mut self.counted.1));
         self.process = Some(self.setup.spawn());
     }
 
@@ -94,6 +127,16 @@ impl Node {
     pub(super) fn disk(&self, disks: &Path) -> Option<PathBuf> {
         let own = disks.join(self.name).display().to_string();
         Some(format!("/proc/{}/root{own}", self.process.as_ref()?.pid()).into())
+    }
+
+    /// Reads the counters of the process, if it answers.
+    async fn count(&mut self) {
+        let Some(api) = &self.api else { return };
+        let Ok(answer) = send(api.request(Method::GET, "/metrics")).await else { return };
+        let lines = answer.text().lines().filter_map(|line| line.split_once(' '));
+        let known = |name: &str| COUNTERS.into_iter().find(|known| *known == name);
+        self.counted.1 =
+            lines.filter_map(|(name, value)| Some((known(name)?, value.parse().ok()?))).collect();
     }
 
     /// Looks after the process; `true` if something has changed.
@@ -179,6 +222,17 @@ impl Cluster {
     pub(super) async fn until_ready(&mut self) {
         self.until_listening().await;
         join_all(self.gateways().iter().map(Api::until_ready)).await;
+    }
+
+    /// Reads the counters of all processes. Gives their sums over all lives; a life that is killed counts as it was last seen.
+    pub(super) async fn count(&mut self) -> Counts {
+        join_all(self.nodes.iter_mut().map(Node::count)).await;
+        let mut all = Counts::new();
+        for node in &self.nodes {
+            add(&mut all, &node.counted.0);
+            add(&mut all, &node.counted.1);
+        }
+        all
     }
 
     /// Kills all processes, and starts them with nothing in memory. Gives one of the gateways.

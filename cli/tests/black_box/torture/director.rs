@@ -154,11 +154,12 @@ impl<'a> Director<'a> {
             );
             self.play(&faults).await;
             let again = self.measure().await;
-            let pause = self.tally.take_longest_pause();
+            self.cluster.count().await;
+            let longest = self.tally.take_longest();
             println!(
-                "    acks from all tables {:.1} s after healing; longest pause of all {:.1} s",
+                "    acks from all tables {:.1} s after healing; longest request {:.1} s",
                 again.as_secs_f64(),
-                pause.as_secs_f64()
+                longest.as_secs_f64()
             );
             let quiet = Duration::from_millis(self.random.random_range(500..3000));
             self.cluster.wait(quiet).await;

@@ -9,7 +9,7 @@ use http::Method;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use serde_json::{Value, json};
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
 use crate::harness::{Answer, Api, NDJSON, send};
 use crate::load::{Tally, check_refusal};
@@ -63,8 +63,9 @@ impl Writer {
             let keys: Vec<u64> = (0..self.random.random_range(1..=8))
                 .map(|n| self.number * APART + (first + 7 * n) % KEYS)
                 .collect();
+            let sent = Instant::now();
             self.complete(&api, delete, &keys).await;
-            tally.ack();
+            tally.ack(sent);
             for key in &keys {
                 let versions = self.versions.entry(*key).or_default();
                 let new = (!delete).then_some(self.sequence);

@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use futures::future::join_all;
 use http::Method;
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
 use serde_json::Value;
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
@@ -45,11 +47,22 @@ fn is_complete(table: &str, followed: &Followed, ends: &Ends) -> bool {
     ends.borrow().as_ref().is_some_and(|ends| ends[table].iter().all(|(bucket, end)| seen(bucket) == *end))
 }
 
+fn number(row: &Value, name: &str) -> u64 {
+    row[name].as_u64().unwrap_or_else(|| panic!("{name} of {row}"))
+}
+
+fn identity(row: &Value) -> Row {
+    (row["p"].as_str().unwrap().to_owned(), number(row, "s"), number(row, "i"))
+}
+
 fn note(table: &str, followed: &mut Followed, row: &Value) {
-    let number = |name: &str| row[name].as_u64().unwrap_or_else(|| panic!("{name} of {row}"));
-    let rows = followed.entry(number("_bucket")).or_default();
-    assert_eq!(number("_offset"), rows.len() as u64, "{table}: a reader sees a gap or a row again: {row}");
-    rows.push((row["p"].as_str().unwrap().to_owned(), number("s"), number("i")));
+    let rows = followed.entry(number(row, "_bucket")).or_default();
+    assert_eq!(
+        number(row, "_offset"),
+        rows.len() as u64,
+        "{table}: a reader sees a gap or a row again: {row}"
+    );
+    rows.push(identity(row));
 }
 
 /// Follows a table from its beginning, over all connections that break.
@@ -101,18 +114,29 @@ pub(super) async fn poll(api: &Api, table: &str, ends: Ends) -> Followed {
 }
 
 async fn poll_bucket(api: &Api, table: &str, bucket: u64, ends: Ends) -> Followed {
+    let mut random = StdRng::seed_from_u64(bucket);
     let mut followed = Followed::from([(bucket, Vec::new())]);
     let is_done = |followed: &Followed| {
         ends.borrow().as_ref().is_some_and(|ends| ends[table][&bucket] == followed[&bucket].len() as u64)
     };
     while !is_done(&followed) {
-        let offset = followed[&bucket].len();
-        let path = format!("{table}/log?bucket={bucket}&offset={offset}&columns={COLUMNS}&wait_ms=2000");
+        let known = followed[&bucket].len();
+        // Now and then what was seen long ago, which may lie elsewhere by now.
+        let offset = if random.random_bool(0.2) { random.random_range(0..=known) } else { known };
+        let path = format!(
+            "{table}/log?bucket={bucket}&offset={offset}&columns={COLUMNS}&max_rows=500&wait_ms=1000"
+        );
         match send(api.request(Method::GET, &path)).await {
             Ok(answer) if answer.status == 200 => {
                 let answer = answer.json();
-                answer["rows"].as_array().unwrap().iter().for_each(|row| note(table, &mut followed, row));
-                assert_eq!(answer["next_offset"], followed[&bucket].len(), "{table} bucket {bucket}");
+                let rows = answer["rows"].as_array().unwrap();
+                for (row, at) in rows.iter().zip(offset..) {
+                    match followed[&bucket].get(at) {
+                        None => note(table, &mut followed, row),
+                        Some(before) => assert_eq!(*before, identity(row), "{table} bucket {bucket}: {row}"),
+                    }
+                }
+                assert_eq!(answer["next_offset"], offset + rows.len(), "{table} bucket {bucket}");
             }
             Ok(answer) => check_refusal(&answer),
             Err(_) => {}
