@@ -115,6 +115,7 @@ async fn torture(plan: Plan) {
     for table in &keyed {
         keyed::check(&last, table, &writers).await;
     }
+    cluster.check_logs();
     let acked = writes.iter().filter(|write| write.is_acked()).count();
     let (sent, changed) = (writes.len(), writers.iter().map(Writer::requests).sum::<u64>());
     let summary = json!({ "seed": plan.seed, "appends": sent, "acked": acked, "keyed": changed });

@@ -24,6 +24,9 @@ pub(super) const LEASE: Duration = Duration::from_secs(6);
 const GATEWAYS: [&str; 3] = ["gateway-a", "gateway-b", "gateway-c"];
 const COMPACTORS: [&str; 2] = ["compactor-a", "compactor-b"];
 
+/// The gateway whose cache has a small disk, which is lost with the process. Those of the others stay.
+pub(super) const SMALL_DISK: &str = GATEWAYS[2];
+
 /// Where nobody listens.
 const NOWHERE: &str = "http://127.0.0.1:1";
 
@@ -79,12 +82,16 @@ impl Node {
             std::fs::create_dir(&disk).unwrap();
             let flags = format!("--shards 6 --pack-interval 2s --advertise {}", inbound.url());
             let cache = format!(
-                "--cache-dir {disk} --cache-disk-bytes 256MiB --memory-tail 8MiB --memory-block-cache 8MiB"
+                "--cache-dir {disk} --cache-disk-bytes 256MiB --memory-tail 1MiB --memory-block-cache 1MiB"
             );
-            // A small file system of the process's own, so that it can be full.
-            let mount = format!("mount -t tmpfs -o size=272m tmpfs {disk} && exec \"$0\" \"$@\"");
-            let before = format!("exec unshare -m bash -c '{mount}' \"$0\" \"$@\"");
-            Setup::gateway(&format!("{shared} {flags} {cache}")).before(&before)
+            let setup = Setup::gateway(&format!("{shared} {flags} {cache}"));
+            if name == SMALL_DISK {
+                // A file system of the process's own, which may be filled.
+                let mount = format!("mount -t tmpfs -o size=272m tmpfs {disk} && exec \"$0\" \"$@\"");
+                setup.before(&format!("exec unshare -m bash -c '{mount}' \"$0\" \"$@\""))
+            } else {
+                setup
+            }
         } else {
             Setup::compactor(&format!("{shared} --compact-check-interval 1s --deletion-grace 40s"))
         };
@@ -233,6 +240,15 @@ impl Cluster {
             add(&mut all, &node.counted.1);
         }
         all
+    }
+
+    /// No process may have met something that its authors held for impossible.
+    pub(super) fn check_logs(&self) {
+        for node in &self.nodes {
+            let log = node.setup.log();
+            let panicked = log.lines().find(|line| line.contains("panicked"));
+            assert_eq!(panicked, None, "{}", node.name);
+        }
     }
 
     /// Kills all processes, and starts them with nothing in memory. Gives one of the gateways.

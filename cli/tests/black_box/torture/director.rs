@@ -16,7 +16,7 @@ use rand::{Rng, SeedableRng};
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep, timeout};
 
-use super::cluster::{Cluster, LEASE, Node};
+use super::cluster::{Cluster, LEASE, Node, SMALL_DISK};
 use crate::harness::{Api, send};
 use crate::link::Weather;
 use crate::load::{Tally, Write};
@@ -175,7 +175,7 @@ impl<'a> Director<'a> {
             self.left.shuffle(&mut self.random);
         }
         let kind = self.left.pop().unwrap();
-        let is_gateway = |node: &Node| node.is_gateway();
+        let is_gateway: fn(&Node) -> bool = Node::is_gateway;
         let nodes = |wanted: fn(&Node) -> bool| -> Vec<usize> {
             (0..self.cluster.nodes.len()).filter(|n| wanted(&self.cluster.nodes[*n])).collect()
         };
@@ -189,7 +189,8 @@ impl<'a> Director<'a> {
             Kind::KillCompactor => (nodes(|node| !node.is_gateway()), 0.2..5.0),
             Kind::PauseCompactor => (nodes(|node| !node.is_gateway()), 5.0..12.0),
             Kind::Etcd(_) | Kind::S3(_) => (nodes(|_| true), 2.0..12.0),
-            Kind::Peers(_) | Kind::FillDisk => (nodes(is_gateway), 2.0..12.0),
+            Kind::Peers(_) => (nodes(is_gateway), 2.0..12.0),
+            Kind::FillDisk => (nodes(|node| node.name == SMALL_DISK), 2.0..12.0),
             Kind::RefuseOne => (nodes(|_| true), 2.0..10.0),
             Kind::RefuseAll | Kind::LoseAnswers => (Vec::new(), 1.0..8.0),
             Kind::KillEtcd | Kind::KillS3 => (Vec::new(), 0.5..8.0),

@@ -139,41 +139,93 @@ fn served(answer: &Answer) -> &str {
 /// K1, K2, L1, L3, L4: the changelog has each version of each key once and in order, and both it and the rows are what the writers know.
 pub(super) async fn check(api: &Api, table: &str, writers: &[Writer]) {
     let writers: Vec<&Writer> = writers.iter().filter(|writer| writer.table == table).collect();
-    let mut want: BTreeMap<u64, &[Option<u64>]> = BTreeMap::new();
-    for writer in &writers {
-        want.extend(writer.versions.iter().filter(|(_, v)| !v.is_empty()).map(|(k, v)| (*k, v.as_slice())));
-    }
-    let mut found: BTreeMap<u64, Vec<Option<u64>>> = BTreeMap::new();
+    let mut logs = Vec::new();
     for bucket in 0..BUCKETS {
-        let mut before = None;
-        for (offset, row) in api.log(table, bucket, "_change_type,k,s").await.iter().enumerate() {
-            assert_eq!(row["_offset"], offset, "{table} bucket {bucket} is not dense");
-            let (key, s) = (row["k"].as_u64().unwrap(), row["s"].as_u64());
-            let versions = found.entry(key).or_default();
-            let last = versions.last().copied().flatten();
-            match row["_change_type"].as_str().unwrap() {
-                "+I" => assert!(last.is_none() && before.is_none(), "{table}: {row} over {last:?}"),
-                "-U" => assert!(last.is_some() && last == s, "{table}: {row} over {last:?}"),
-                "+U" => assert_eq!(before, Some(key), "{table}: {row} without -U"),
-                "-D" => assert!(last.is_some() && last == s, "{table}: {row} over {last:?}"),
-                other => panic!("{other}"),
-            }
-            before = (row["_change_type"] == "-U").then_some(key);
-            match row["_change_type"].as_str() {
-                Some("+I" | "+U") => versions.push(s),
-                Some("-D") => versions.push(None),
-                _ => {}
-            }
-        }
+        logs.push(api.log(table, bucket, "_change_type,k,s").await);
+    }
+    let at = format!("{table} at {}", api.url);
+    judge(&at, &logs, api.scan(table, "").await, &writers);
+}
+
+/// Compares the changelog of each bucket and the rows with what the writers know.
+fn judge(at: &str, logs: &[Vec<Value>], rows: Vec<Value>, writers: &[&Writer]) {
+    let mut want: BTreeMap<u64, Vec<Option<u64>>> = BTreeMap::new();
+    for writer in writers {
+        want.extend(writer.versions.iter().filter(|(_, v)| !v.is_empty()).map(|(k, v)| (*k, v.clone())));
+    }
+    let mut found = BTreeMap::new();
+    for (bucket, log) in logs.iter().enumerate() {
+        walk(&format!("{at}, bucket {bucket}"), log, &mut found);
     }
     for (key, want) in &want {
-        let found = found.get(key).map_or(&[][..], Vec::as_slice);
-        assert_eq!(found, *want, "{table}: versions of key {key} at {}", api.url);
+        assert_eq!(found.get(key), Some(want), "{at}: versions of key {key}");
     }
-    assert_eq!(found.len(), want.len(), "{table} has keys that nobody wrote");
-    let rows = api.scan(table, "").await;
+    assert_eq!(found.len(), want.len(), "{at}: there are keys that nobody wrote");
+    let count = rows.len();
     let rows: BTreeMap<u64, Value> = rows.into_iter().map(|row| (row["k"].as_u64().unwrap(), row)).collect();
     let keys = writers.iter().flat_map(|writer| writer.versions.keys().map(|key| (*key, writer.row(*key))));
     let want: BTreeMap<u64, Value> = keys.filter(|(_, row)| !row.is_null()).collect();
-    assert_eq!(rows, want, "{table}: rows at {}", api.url);
+    assert_eq!(rows, want, "{at}: rows");
+    assert_eq!(count, want.len(), "{at}: a row is there twice");
+}
+
+/// Walks along a changelog, and notes what each key becomes.
+fn walk(at: &str, log: &[Value], found: &mut BTreeMap<u64, Vec<Option<u64>>>) {
+    // The key of a -U that waits for its +U.
+    let mut before = None;
+    for (offset, row) in log.iter().enumerate() {
+        assert_eq!(row["_offset"], offset, "{at} is not dense");
+        let (key, s) = (row["k"].as_u64().unwrap(), row["s"].as_u64());
+        let versions = found.entry(key).or_default();
+        let last = versions.last().copied().flatten();
+        let change = row["_change_type"].as_str().unwrap();
+        match change {
+            "+U" => assert_eq!(before.take(), Some(key), "{at}: {row} without -U"),
+            other => assert_eq!(before, None, "{at}: {other} after -U: {row}"),
+        }
+        match change {
+            "+I" => assert_eq!(last, None, "{at}: {row}"),
+            "-U" | "-D" => assert!(last.is_some() && last == s, "{at}: {row} over {last:?}"),
+            _ => {}
+        }
+        match change {
+            "+I" | "+U" => versions.push(s),
+            "-U" => before = Some(key),
+            "-D" => versions.push(None),
+            other => panic!("{at}: {other}"),
+        }
+    }
+    assert_eq!(before, None, "{at} ends with -U");
+}
+
+#[test]
+fn the_judge_sees_what_is_wrong() {
+    let mut writer = Writer::new("t", 0, 0);
+    writer.versions = BTreeMap::from([(1, vec![Some(0), Some(1), None, Some(2)]), (2, vec![Some(0), None])]);
+    let row = |offset: u64, change: &str, k: u64, s: u64| json!({ "_offset": offset, "_change_type": change, "k": k, "s": s });
+    let log =
+        [("+I", 1, 0), ("+I", 2, 0), ("-U", 1, 0), ("+U", 1, 1), ("-D", 2, 0), ("-D", 1, 1), ("+I", 1, 2)];
+    let log: Vec<Value> = (0..).zip(log).map(|(offset, (change, k, s))| row(offset, change, k, s)).collect();
+    let rows = vec![json!({ "k": 1, "s": 2 })];
+    let judged = |log: Vec<Value>, rows: Vec<Value>| {
+        let judged = std::panic::AssertUnwindSafe(|| judge("t", &[log], rows, &[&writer]));
+        std::panic::catch_unwind(judged).is_ok()
+    };
+    assert!(judged(log.clone(), rows.clone()));
+    assert!(!judged(log.clone(), vec![]), "a row is lost");
+    assert!(!judged(log.clone(), vec![json!({ "k": 1, "s": 1 })]), "a row is old");
+    assert!(!judged(log.clone(), [rows.clone(), rows.clone()].concat()), "a row is there twice");
+    for place in 0..log.len() {
+        let mut other = log.clone();
+        other.remove(place);
+        (place..other.len()).for_each(|at| other[at]["_offset"] = at.into());
+        assert!(!judged(other, rows.clone()), "a change is missing: {}", log[place]);
+        let mut other = log.clone();
+        other.insert(place, log[place].clone());
+        (place..other.len()).for_each(|at| other[at]["_offset"] = at.into());
+        assert!(!judged(other, rows.clone()), "a change is there twice: {}", log[place]);
+        let mut other = log.clone();
+        other[place]["s"] = 7.into();
+        assert!(!judged(other, rows.clone()), "a change has another value: {}", log[place]);
+    }
 }
