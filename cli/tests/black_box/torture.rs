@@ -54,7 +54,7 @@ async fn for_minutes() {
     let minutes = number("TORTURE_MINUTES").unwrap_or(30);
     let seed = number("TORTURE_SEED").unwrap_or_else(|| Env::default().random() % 1_000_000);
     let trouble = Duration::from_secs(60 * minutes);
-    torture(Plan { seed, trouble, pause: Duration::from_millis(150), long: true }).await;
+    torture(Plan { seed, trouble, pause: Duration::from_millis(100), long: true }).await;
 }
 
 async fn torture(plan: Plan) {
@@ -69,7 +69,7 @@ async fn torture(plan: Plan) {
     let (stop, tally) = (AtomicBool::new(false), Tally::default());
     let urls = watch::Sender::new(cluster.url().to_owned());
     let load =
-        Load { urls: urls.subscribe(), stop: &stop, give_up: 5, pause: plan.pause, tally: tally.clone() };
+        Load { urls: urls.subscribe(), stop: &stop, give_up: 25, pause: plan.pause, tally: tally.clone() };
     let names: Vec<String> = (0..PRODUCERS).map(|n| format!("producer-{n}")).collect();
     let producers = names
         .iter()
