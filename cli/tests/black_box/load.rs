@@ -77,9 +77,12 @@ impl Write {
         let request = api
             .request(Method::POST, &format!("{}/append", self.table))
             .header("content-type", NDJSON)
-            .header("wadi-producer-id", &self.producer)
-            .header("wadi-sequence", self.sequence)
             .body(body);
+        // Every fifth request has a key of its own in place of a number.
+        let request = match self.sequence % 5 {
+            4 => request.header("idempotency-key", format!("{}-{}", self.producer, self.sequence)),
+            _ => request.header("wadi-producer-id", &self.producer).header("wadi-sequence", self.sequence),
+        };
         // Until the answer has come whole; also when this is given up half way.
         let in_doubt = std::mem::replace(&mut self.in_doubt, true);
         let answer = send(request).await?;

@@ -134,10 +134,10 @@ impl<'a> Director<'a> {
         println!("torture with seed {}", self.seed);
         self.measure().await;
         while began.elapsed() < trouble {
-            // Mostly one at a time; two show what one alone does not.
-            let both = 1 + usize::from(self.random.random_bool(0.4));
-            let mut faults: Vec<Fault> = Vec::with_capacity(both);
-            for _ in 0..both {
+            // Mostly one at a time; several show what one alone does not.
+            let several = [1, 1, 1, 2, 2, 3][self.random.random_range(0..6)];
+            let mut faults: Vec<Fault> = Vec::with_capacity(several);
+            for _ in 0..several {
                 let fault = self.choose();
                 // Two on one process would heal each other.
                 if fault.node.is_none() || faults.iter().all(|other| other.node != fault.node) {
