@@ -64,8 +64,13 @@ impl Writer {
                 .map(|n| self.number * APART + (first + 7 * n) % KEYS)
                 .collect();
             let sent = Instant::now();
-            self.complete(&api, delete, &keys).await;
+            let offsets = self.complete(&api, delete, &keys).await;
             tally.ack(sent);
+            if self.random.random_bool(0.1) {
+                // L3: a request that was acked is not done again, whoever owns its buckets by now.
+                let again = self.complete(&api, delete, &keys).await;
+                assert_eq!(again, offsets, "{} {} of writer {}", self.table, self.sequence, self.number);
+            }
             for key in &keys {
                 let versions = self.versions.entry(*key).or_default();
                 let new = (!delete).then_some(self.sequence);
@@ -75,16 +80,18 @@ impl Writer {
                 }
             }
             self.sequence += 1;
-            if self.random.random_bool(0.3) {
-                self.look_up(&api, keys[0]).await;
+            match self.random.random_range(0..20) {
+                0 => self.scan(&api).await,
+                1..7 => self.look_up(&api, keys[0]).await,
+                _ => {}
             }
             sleep(pause).await;
         }
         self
     }
 
-    /// Sends a request until it is acked.
-    async fn complete(&self, api: &Api, delete: bool, keys: &[u64]) {
+    /// Sends a request until it is acked. Gives its offsets.
+    async fn complete(&self, api: &Api, delete: bool, keys: &[u64]) -> Value {
         let verb = if delete { "delete" } else { "upsert" };
         let line = |key: &u64| match delete {
             true => format!("{}\n", json!({ "k": key })),
@@ -99,7 +106,7 @@ impl Writer {
                 .header("wadi-sequence", self.sequence)
                 .body(body.clone());
             match send(request).await {
-                Ok(answer) if answer.status == 200 => return,
+                Ok(answer) if answer.status == 200 => return answer.json()["offsets"].take(),
                 Ok(answer) => check_refusal(&answer),
                 Err(_) => {}
             }
@@ -107,14 +114,31 @@ impl Writer {
         }
     }
 
+    /// Asks for rows of the table, if it can be answered now.
+    async fn read(&self, api: &Api, what: &str) -> Option<Answer> {
+        let answer = send(api.request(Method::GET, &format!("{}/{what}", self.table))).await.ok()?;
+        if answer.status != 200 {
+            check_refusal(&answer);
+            return None;
+        }
+        Some(answer)
+    }
+
+    /// K3: a scan that begins after an ack sees the write. Nobody else writes to these keys.
+    async fn scan(&self, api: &Api) {
+        let Some(answer) = self.read(api, "scan").await else { return };
+        let mut answered = answer.json();
+        let rows = answered["rows"].as_array_mut().unwrap().drain(..);
+        let own = self.number * APART..(self.number + 1) * APART;
+        let rows = rows.map(|row| (row["k"].as_u64().unwrap(), row)).filter(|(key, _)| own.contains(key));
+        let rows: BTreeMap<u64, Value> = rows.collect();
+        let want = self.versions.keys().map(|key| (*key, self.row(*key))).filter(|(_, row)| !row.is_null());
+        assert_eq!(rows, want.collect(), "{}: scan {}", self.table, served(&answer));
+    }
+
     /// K3: a lookup that begins after an ack sees the write, whoever answers it.
     async fn look_up(&self, api: &Api, key: u64) {
-        let request = api.request(Method::GET, &format!("{}/lookup?k={key}", self.table));
-        let answer = match send(request).await {
-            Ok(answer) if answer.status == 200 => answer,
-            Ok(answer) => return check_refusal(&answer),
-            Err(_) => return,
-        };
+        let Some(answer) = self.read(api, &format!("lookup?k={key}")).await else { return };
         assert_eq!(
             answer.json()["rows"],
             json!([self.row(key)]),
