@@ -364,6 +364,16 @@ impl Api {
 
 /// Sends a request and reads the answer whole.
 pub(crate) async fn send(request: reqwest::RequestBuilder) -> Result<Answer, reqwest::Error> {
+    let answer = answered(request).await;
+    if let Err(error) = &answer
+        && error.is_timeout()
+    {
+        println!("    no answer within {PATIENCE:?}: {error}");
+    }
+    answer
+}
+
+async fn answered(request: reqwest::RequestBuilder) -> Result<Answer, reqwest::Error> {
     let response = request.timeout(PATIENCE).send().await?;
     let (status, headers) = (response.status().as_u16(), response.headers().clone());
     Ok(Answer { status, headers, body: response.bytes().await? })
