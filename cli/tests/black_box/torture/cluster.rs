@@ -27,6 +27,9 @@ const COMPACTORS: [&str; 2] = ["compactor-a", "compactor-b"];
 /// The gateway whose cache has a small disk, which is lost with the process. Those of the others stay.
 pub(super) const SMALL_DISK: &str = GATEWAYS[2];
 
+/// How long a process that has failed rests before it is started again.
+const REST: Duration = Duration::from_secs(1);
+
 /// Where nobody listens.
 const NOWHERE: &str = "http://127.0.0.1:1";
 
@@ -42,6 +45,8 @@ pub(super) struct Node {
     /// Where the others reach it.
     pub(super) inbound: Link,
     process: Option<Process>,
+    /// When it is started again, after it has failed.
+    again: Option<Instant>,
     /// As soon as it listens.
     api: Option<Api>,
     /// Counters of the process's earlier lives, and as they were last seen in this one.
@@ -104,6 +109,7 @@ impl Node {
             proxy,
             inbound,
             process: None,
+            again: None,
             api: None,
             counted: Default::default(),
         }
@@ -115,13 +121,13 @@ impl Node {
 
     /// Starts the process.
     pub(super) fn start(&mut self) {
-        self.api = None;
+        (self.api, self.again) = (None, None);
         add(&mut self.counted.0, &std::mem::take(&mut self.counted.1));
         self.process = Some(self.setup.spawn());
     }
 
     pub(super) fn kill(&mut self) {
-        self.process = None;
+        (self.process, self.again) = (None, None);
     }
 
     pub(super) fn signal(&self, name: &str) {
@@ -148,10 +154,18 @@ impl Node {
 
     /// Looks after the process; `true` if something has changed.
     fn look_after(&mut self) -> bool {
-        let Some(process) = &mut self.process else { return false };
+        let Some(process) = &mut self.process else {
+            if self.again.is_some_and(|again| Instant::now() >= again) {
+                self.start();
+            }
+            return false;
+        };
         if let Some(code) = process.exit_code() {
             println!("    {} has ended with {code} and is started again", self.name);
-            self.start();
+            (self.process, self.api, self.again) = (None, None, Some(Instant::now()));
+            if code != 0 {
+                self.again = Some(Instant::now() + REST);
+            }
             return true;
         }
         if self.api.is_some() {
