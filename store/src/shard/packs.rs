@@ -60,7 +60,7 @@ pub enum PackError {
     #[error("{0}")]
     Unavailable(String),
     /// Whether the change was made is not known; whoever asks for the same again finds out.
-    #[error("the object store did not confirm the change in time; it may or may not be made")]
+    #[error("the change was not confirmed in time; it may or may not be made")]
     OutcomeUnknown,
     /// Stored data is damaged.
     #[error("{0}")]
