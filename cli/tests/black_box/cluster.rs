@@ -12,7 +12,7 @@ use tokio::time::sleep;
 
 use crate::balancer::Balancer;
 use crate::harness::{Api, NDJSON, Server, Setup};
-use crate::load::{Load, Write, check, create_tables};
+use crate::load::{Load, Tally, Write, check, create_tables};
 use crate::peers::Peer;
 
 /// A setup of gateways that share everything.
@@ -237,7 +237,13 @@ async fn gateways_are_killed_one_after_the_other() {
     let stop = AtomicBool::new(false);
     let loads: Vec<Load<'_>> = watched
         .iter()
-        .map(|urls| Load { urls: urls.subscribe(), stop: &stop, give_up: 5, pause: Duration::from_millis(5) })
+        .map(|urls| Load {
+            urls: urls.subscribe(),
+            stop: &stop,
+            give_up: 5,
+            pause: Duration::from_millis(5),
+            tally: Tally::default(),
+        })
         .collect();
     let producers = (0..6).map(|n| loads[n % 3].produce(&tables[n % 2], NAMES[n], n as u64));
     let chaos = async {

@@ -158,14 +158,24 @@ impl Setup {
         Process::start(&mut command, &self.directory.path().join("log")).unwrap()
     }
 
+    /// Where the spawned process listens, if it does by now.
+    pub(crate) fn told_address(&self) -> Option<String> {
+        let url = std::fs::read_to_string(self.directory.path().join("address")).ok()?;
+        url.ends_with('\n').then(|| url.trim().to_owned())
+    }
+
+    /// Leaves the directory, with the log in it, when the test ends.
+    pub(crate) fn keep(&mut self) -> &Path {
+        self.directory.disable_cleanup(true);
+        self.directory.path()
+    }
+
     /// Where a spawned process listens, as soon as it does.
     pub(crate) async fn address(&self, process: &mut Process) -> String {
         let deadline = Instant::now() + PATIENCE;
         loop {
-            if let Ok(url) = std::fs::read_to_string(self.directory.path().join("address"))
-                && url.ends_with('\n')
-            {
-                return url.trim().to_owned();
+            if let Some(url) = self.told_address() {
+                return url;
             }
             let code = process.exit_code();
             assert!(code.is_none(), "the server ended with {code:?}:\n{}", self.log());
@@ -354,6 +364,16 @@ impl Api {
 
 /// Sends a request and reads the answer whole.
 pub(crate) async fn send(request: reqwest::RequestBuilder) -> Result<Answer, reqwest::Error> {
+    let answer = answered(request).await;
+    if let Err(error) = &answer
+        && error.is_timeout()
+    {
+        println!("    no answer within {PATIENCE:?}: {error}");
+    }
+    answer
+}
+
+async fn answered(request: reqwest::RequestBuilder) -> Result<Answer, reqwest::Error> {
     let response = request.timeout(PATIENCE).send().await?;
     let (status, headers) = (response.status().as_u16(), response.headers().clone());
     Ok(Answer { status, headers, body: response.bytes().await? })

@@ -1,12 +1,13 @@
 //! Producers that write with retries while servers fail, and the comparison of what was acked with what is there.
 //!
 //! A row says who made it: producer, sequence of the request, place in the request. So every row of the log is
-//! recognised, and the named invariants can be checked: L1 (no acked row lost), L2 and L3 (at most once), L4 (dense
-//! offsets, the acked ones), L5 (a request is atomic per bucket), and the order of a producer that sends one request
-//! after the other.
+//! recognised, and the named invariants can be checked: L1 (no acked row lost), L2 (nothing of what definitely failed), L3 (at most once), L4 (dense
+//! offsets, the acked ones), L5 (a request is atomic per bucket), and the order of what a producer had acked that sends one
+//! request after the other.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use http::Method;
@@ -14,7 +15,7 @@ use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use serde_json::{Value, json};
 use tokio::sync::watch;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
 use crate::harness::{Answer, Api, NDJSON, send};
 
@@ -50,13 +51,22 @@ pub(crate) struct Write {
     keys: Vec<u32>,
     /// Bucket, first and last offset of each part, if it was acked.
     acked: Option<Vec<(u64, u64, u64)>>,
+    /// Whether a try may have been written without our knowing.
+    in_doubt: bool,
 }
 
 impl Write {
     pub(crate) fn new(table: &str, producer: &str, sequence: u64, random: &mut StdRng) -> Write {
         let rows = random.random_range(1..=20);
         let keys = (0..rows).map(|_| random.random_range(0..KEYS)).collect();
-        Write { table: table.to_owned(), producer: producer.to_owned(), sequence, keys, acked: None }
+        Write {
+            table: table.to_owned(),
+            producer: producer.to_owned(),
+            sequence,
+            keys,
+            acked: None,
+            in_doubt: false,
+        }
     }
 
     /// Sends it once. A 200 is noted.
@@ -67,12 +77,19 @@ impl Write {
         let request = api
             .request(Method::POST, &format!("{}/append", self.table))
             .header("content-type", NDJSON)
-            .header("wadi-producer-id", &self.producer)
-            .header("wadi-sequence", self.sequence)
             .body(body);
+        // Every fifth request has a key of its own in place of a number.
+        let request = match self.sequence % 5 {
+            4 => request.header("idempotency-key", format!("{}-{}", self.producer, self.sequence)),
+            _ => request.header("wadi-producer-id", &self.producer).header("wadi-sequence", self.sequence),
+        };
+        // Until the answer has come whole; also when this is given up half way.
+        let in_doubt = std::mem::replace(&mut self.in_doubt, true);
         let answer = send(request).await?;
         if answer.status == 200 {
             self.acked = Some(ranges(&answer.json()));
+        } else {
+            self.in_doubt = in_doubt || !nothing_was_done(&answer);
         }
         Ok(answer)
     }
@@ -99,7 +116,7 @@ impl Write {
 }
 
 /// Producer, sequence, place in the request.
-type Row = (String, u64, u64);
+pub(crate) type Row = (String, u64, u64);
 
 fn ranges(answer: &Value) -> Vec<(u64, u64, u64)> {
     let number = |range: &Value, name: &str| range[name].as_u64().unwrap();
@@ -115,6 +132,40 @@ pub(crate) fn check_refusal(answer: &Answer) {
     assert!(again || in_flight, "{problem}");
 }
 
+/// Whether a refusal says that nothing was or will be written. One `in_flight` speaks of an earlier try.
+fn nothing_was_done(answer: &Answer) -> bool {
+    let problem = answer.problem();
+    problem["side_effects"] == "none" && problem["code"] != "in_flight"
+}
+
+/// The acks of many producers.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Tally(Arc<Mutex<Acks>>);
+
+#[derive(Debug, Default)]
+struct Acks {
+    count: u64,
+    longest: Duration,
+}
+
+impl Tally {
+    /// A request was acked that was sent at this time first.
+    pub(crate) fn ack(&self, sent: Instant) {
+        let mut acks = self.0.lock().unwrap();
+        acks.count += 1;
+        acks.longest = acks.longest.max(sent.elapsed());
+    }
+
+    pub(crate) fn count(&self) -> u64 {
+        self.0.lock().unwrap().count
+    }
+
+    /// The longest that a request took which was acked since the last look, with all its tries.
+    pub(crate) fn take_longest(&self) -> Duration {
+        std::mem::take(&mut self.0.lock().unwrap().longest)
+    }
+}
+
 /// Producers that write until they are told to stop.
 #[derive(Debug)]
 pub(crate) struct Load<'a> {
@@ -125,6 +176,7 @@ pub(crate) struct Load<'a> {
     pub(crate) give_up: u32,
     /// Between two requests.
     pub(crate) pause: Duration,
+    pub(crate) tally: Tally,
 }
 
 impl Load<'_> {
@@ -135,10 +187,14 @@ impl Load<'_> {
         let mut writes = Vec::new();
         while !self.stop.load(Ordering::Relaxed) {
             let mut write = Write::new(table, producer, writes.len() as u64, &mut random);
+            let sent = Instant::now();
             while !write.is_acked() {
                 api.url.clone_from(&self.urls.borrow());
                 match write.send(&api).await {
-                    Ok(answer) if answer.status == 200 => break,
+                    Ok(answer) if answer.status == 200 => {
+                        self.tally.ack(sent);
+                        break;
+                    }
                     Ok(answer) => check_refusal(&answer),
                     Err(_) => {}
                 }
@@ -154,10 +210,14 @@ impl Load<'_> {
     }
 }
 
-/// Compares the log with what was sent and acked.
-pub(crate) async fn check(api: &Api, writes: &[Write]) {
+/// Bucket and offset of every row of a table.
+pub(crate) type Places = BTreeMap<Row, (u64, u64)>;
+
+/// Compares the log with what was sent and acked. Gives the place of each row, by table.
+pub(crate) async fn check(api: &Api, writes: &[Write]) -> BTreeMap<String, Places> {
     assert!(writes.iter().any(Write::is_acked), "nothing was acked");
     let tables: BTreeSet<&str> = writes.iter().map(|w| w.table.as_str()).collect();
+    let mut places = BTreeMap::new();
     for table in tables {
         let writes: Vec<&Write> = writes.iter().filter(|w| w.table == table).collect();
         let found = found(api, table).await;
@@ -165,22 +225,22 @@ pub(crate) async fn check(api: &Api, writes: &[Write]) {
         let stray: Vec<_> = found.keys().filter(|row| !sent.contains(*row)).collect();
         assert!(stray.is_empty(), "{table} has rows that nobody sent: {stray:?}");
         check_acked(table, &writes, &found);
+        check_order(table, &writes, &found);
+        check_failed(table, &writes, &found);
         check_atomic(table, &writes, &found);
+        places.insert(table.to_owned(), found);
     }
+    places
 }
 
-/// Bucket and offset of every row. Offsets are dense, no row is there twice, and each producer's rows are in order.
-async fn found(api: &Api, table: &str) -> BTreeMap<Row, (u64, u64)> {
+/// Bucket and offset of every row. Offsets are dense, and no row is there twice.
+async fn found(api: &Api, table: &str) -> Places {
     let mut found = BTreeMap::new();
     for bucket in 0..2 {
-        let mut last: BTreeMap<String, (u64, u64)> = BTreeMap::new();
         for (want, row) in api.log(table, bucket, COLUMNS).await.into_iter().enumerate() {
             let number = |name: &str| row[name].as_u64().unwrap();
             let (producer, place) = (row["p"].as_str().unwrap().to_owned(), (number("s"), number("i")));
             assert_eq!(number("_offset"), want as u64, "{table} bucket {bucket} is not dense");
-            if let Some(before) = last.insert(producer.clone(), place) {
-                assert!(before < place, "{table} bucket {bucket}: {producer} {place:?} after {before:?}");
-            }
             let twice = found.insert((producer, place.0, place.1), (bucket, want as u64));
             assert_eq!(twice, None, "{table}: a row is there twice: {row}");
         }
@@ -189,7 +249,7 @@ async fn found(api: &Api, table: &str) -> BTreeMap<Row, (u64, u64)> {
 }
 
 /// L1, L4: the rows of an acked request are at the acked offsets.
-fn check_acked(table: &str, writes: &[&Write], found: &BTreeMap<Row, (u64, u64)>) {
+fn check_acked(table: &str, writes: &[&Write], found: &Places) {
     for write in writes {
         let Some(acked) = &write.acked else { continue };
         let mut places: Vec<(u64, u64)> = Vec::new();
@@ -205,8 +265,31 @@ fn check_acked(table: &str, writes: &[&Write], found: &BTreeMap<Row, (u64, u64)>
     }
 }
 
+/// Each producer's acked rows are in the order in which they were sent. What it gave up while it was in doubt may come later: it is
+/// still on its way somewhere.
+fn check_order(table: &str, writes: &[&Write], found: &Places) {
+    let acked = writes.iter().filter(|write| write.is_acked());
+    let rows: BTreeSet<Row> = acked.flat_map(|w| (0..w.keys.len()).map(|place| w.row(place))).collect();
+    let mut last: BTreeMap<(&str, u64), u64> = BTreeMap::new();
+    for row in &rows {
+        let (bucket, offset) = found[row];
+        let before = last.insert((&row.0, bucket), offset);
+        assert!(before < Some(offset), "{table} bucket {bucket}: {row:?} at {offset}, behind it {before:?}");
+    }
+}
+
+/// L2: of a request all of whose tries were refused for certain, nothing is there.
+fn check_failed(table: &str, writes: &[&Write], found: &Places) {
+    for write in writes.iter().filter(|w| !w.is_acked() && !w.in_doubt) {
+        for place in 0..write.keys.len() {
+            let there = found.get(&write.row(place));
+            assert_eq!(there, None, "{table}: {} {} failed and is there", write.producer, write.sequence);
+        }
+    }
+}
+
 /// L5: of a request that was not acked, a bucket has all rows or none.
-fn check_atomic(table: &str, writes: &[&Write], found: &BTreeMap<Row, (u64, u64)>) {
+fn check_atomic(table: &str, writes: &[&Write], found: &Places) {
     let mut bucket_of = BTreeMap::new();
     for write in writes {
         for (place, key) in write.keys.iter().enumerate() {

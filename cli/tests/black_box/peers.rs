@@ -128,6 +128,12 @@ impl Peer {
         self.process = Some(process);
     }
 
+    /// Leaves the directory, with data and log in it, when the test ends.
+    pub(crate) fn keep(&mut self) -> &Path {
+        self.directory.disable_cleanup(true);
+        self.directory.path()
+    }
+
     pub(crate) fn kill(&mut self) {
         self.process = None;
     }

@@ -1,4 +1,5 @@
-//! A proxy in front of an S3 server: notes every request, and answers 503 to all of them when it is told to.
+//! A proxy in front of an S3 server: notes every request, and answers 503 to all of them, or loses its answers, when it is
+//! told to.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -17,6 +18,10 @@ const MAX_BODY: usize = 256 << 20;
 const SLOW_DOWN: &str = "<?xml version=\"1.0\" encoding=\"UTF-8\"?><Error><Code>SlowDown</Code>\
     <Message>Please reduce your request rate.</Message></Error>";
 
+/// What S3 says when it does not know itself what it has done.
+const INTERNAL_ERROR: &str = "<?xml version=\"1.0\" encoding=\"UTF-8\"?><Error><Code>InternalError</Code>\
+    <Message>We encountered an internal error. Please try again.</Message></Error>";
+
 /// A proxy on loopback. It ends with the test's runtime.
 #[derive(Clone, Debug)]
 pub(crate) struct Proxy {
@@ -29,6 +34,7 @@ struct Inner {
     upstream: String,
     http: reqwest::Client,
     refusing: AtomicBool,
+    losing: AtomicBool,
     /// Method, path and query of each request since the last look.
     seen: Mutex<Vec<String>>,
 }
@@ -41,6 +47,7 @@ impl Proxy {
             upstream: upstream.to_owned(),
             http,
             refusing: AtomicBool::new(false),
+            losing: AtomicBool::new(false),
             seen: Mutex::default(),
         });
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -60,6 +67,11 @@ impl Proxy {
         self.inner.refusing.store(refuse, Ordering::SeqCst);
     }
 
+    /// Does from now on what it is asked and says 500 all the same, or not any more.
+    pub(crate) fn lose_answers(&self, lose: bool) {
+        self.inner.losing.store(lose, Ordering::SeqCst);
+    }
+
     /// The requests since the last look.
     pub(crate) fn take_seen(&self) -> Vec<String> {
         std::mem::take(&mut self.inner.seen.lock().unwrap())
@@ -75,12 +87,18 @@ async fn pass(State(inner): State<Arc<Inner>>, request: Request) -> Response {
         return (StatusCode::SERVICE_UNAVAILABLE, SLOW_DOWN).into_response();
     }
     let request = inner.http.request(parts.method, format!("{}{target}", inner.upstream));
-    let answer = async {
+    let answer = async move {
         let answer = request.headers(passed_on(parts.headers)).body(body).send().await?;
         let (status, headers) = (answer.status(), passed_on(answer.headers().clone()));
         Ok::<_, reqwest::Error>((status, headers, answer.bytes().await?))
     };
-    match answer.await {
+    // It is done even if who asked has gone meanwhile, as servers do it.
+    #[allow(clippy::disallowed_methods, reason = "the proxy of a test")]
+    let answer = tokio::spawn(answer).await.unwrap();
+    match answer {
+        Ok(_) if inner.losing.load(Ordering::SeqCst) => {
+            (StatusCode::INTERNAL_SERVER_ERROR, INTERNAL_ERROR).into_response()
+        }
         Ok((status, headers, body)) => {
             let mut response = Response::new(Body::from(body));
             (*response.status_mut(), *response.headers_mut()) = (status, headers);

@@ -10,7 +10,7 @@ use tokio::sync::watch;
 use tokio::time::sleep;
 
 use crate::harness::Setup;
-use crate::load::{Load, check, create_tables};
+use crate::load::{Load, Tally, check, create_tables};
 
 const KILLS: u32 = 20;
 const SEED: u64 = 20;
@@ -22,7 +22,13 @@ async fn twenty_sigkills_under_load_lose_and_repeat_nothing() {
     let tables = create_tables(&server.api, 4).await;
     let urls = watch::Sender::new(server.api.url.clone());
     let stop = AtomicBool::new(false);
-    let load = Load { urls: urls.subscribe(), stop: &stop, give_up: 10, pause: Duration::from_millis(5) };
+    let load = Load {
+        urls: urls.subscribe(),
+        stop: &stop,
+        give_up: 10,
+        pause: Duration::from_millis(5),
+        tally: Tally::default(),
+    };
     let names: Vec<String> = (0..2 * tables.len()).map(|n| format!("producer-{n}")).collect();
     let producers = names
         .iter()

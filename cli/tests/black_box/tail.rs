@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use tokio::time::timeout;
 
 use crate::harness::{ARROW, NDJSON, PATIENCE, Server, Setup};
-use crate::wire::Wire;
+use crate::link::Link;
 
 async fn server_with_table(buckets: u32) -> (Server, String) {
     let server = Setup::dev().into_ready().await;
@@ -222,7 +222,7 @@ async fn the_command_goes_on_over_cut_connections_restarts_and_runs_without_gap_
     server.api.create_database().await;
     let columns = json!([{ "name": "a", "type": "bigint" }]);
     let table = server.api.create_table(&json!({ "name": "tail", "columns": columns, "buckets": 3 })).await;
-    let wire = Wire::to(&server.api.url).await;
+    let wire = Link::to(&server.api.url).await;
     let directory = tempfile::tempdir().unwrap();
     let (rows, cursor) = (directory.path().join("rows"), directory.path().join("cursor"));
     let mut written = 0;
@@ -243,7 +243,7 @@ async fn the_command_goes_on_over_cut_connections_restarts_and_runs_without_gap_
         while written < end {
             append(&server, &table, written..(written + 7).min(end)).await;
             written = (written + 7).min(end);
-            wire.cut();
+            wire.reset();
             if run == 1 && (70..77).contains(&written) {
                 server.process.kill();
                 server = setup.ready().await;

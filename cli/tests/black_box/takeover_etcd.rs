@@ -11,7 +11,7 @@ use tokio::sync::watch;
 use tokio::time::sleep;
 
 use crate::harness::{Answer, Server, Setup};
-use crate::load::{Load, Write, check, check_refusal, create_tables};
+use crate::load::{Load, Tally, Write, check, check_refusal, create_tables};
 use crate::peers::Peer;
 
 const SEED: u64 = 6;
@@ -36,7 +36,13 @@ async fn a_paused_owner_acks_nothing_when_it_wakes() {
 
     let urls = watch::Sender::new(first.api.url.clone());
     let stop = AtomicBool::new(false);
-    let load = Load { urls: urls.subscribe(), stop: &stop, give_up: 0, pause: Duration::from_millis(5) };
+    let load = Load {
+        urls: urls.subscribe(),
+        stop: &stop,
+        give_up: 0,
+        pause: Duration::from_millis(5),
+        tally: Tally::default(),
+    };
     let producers = (0..4).map(|n| load.produce(&tables[n % 2], NAMES[n], SEED + n as u64));
     let chaos = async {
         sleep(Duration::from_secs(1)).await;
@@ -122,7 +128,13 @@ async fn another_gateway_serves_when_the_owner_is_killed() {
     let tables = create_tables(&owner.api, 2).await;
     let urls = watch::Sender::new(owner.api.url.clone());
     let stop = AtomicBool::new(false);
-    let load = Load { urls: urls.subscribe(), stop: &stop, give_up: 10, pause: Duration::from_millis(5) };
+    let load = Load {
+        urls: urls.subscribe(),
+        stop: &stop,
+        give_up: 10,
+        pause: Duration::from_millis(5),
+        tally: Tally::default(),
+    };
     let producers = (0..4).map(|n| load.produce(&tables[n % 2], NAMES[n], SEED + n as u64));
     let chaos = async {
         // There and back again.

@@ -56,11 +56,11 @@ pub enum PackError {
     /// Packs that do not hold what they should.
     #[error("the packs are refused: {0}")]
     Refused(String),
-    /// The object store did not answer.
-    #[error("the object store: {0}")]
+    /// Who was needed for it did not answer: a store, or a gateway. The text says who.
+    #[error("{0}")]
     Unavailable(String),
     /// Whether the change was made is not known; whoever asks for the same again finds out.
-    #[error("the object store did not confirm the change in time; it may or may not be made")]
+    #[error("the change was not confirmed in time; it may or may not be made")]
     OutcomeUnknown,
     /// Stored data is damaged.
     #[error("{0}")]

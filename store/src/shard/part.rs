@@ -89,7 +89,7 @@ pub enum AppendError {
     #[error("the shard of this bucket is not open here now; nothing was written")]
     NotOwned,
     /// It may or may not be written.
-    #[error("the object store did not confirm the write in time; it may or may not be there")]
+    #[error("the write was not confirmed in time; it may or may not be there")]
     OutcomeUnknown,
     /// The same request is being written.
     #[error("request {sequence} of producer \"{producer}\" is being written right now")]
