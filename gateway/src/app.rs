@@ -9,10 +9,9 @@ use axum::middleware::{self, Next};
 use axum::response::Response;
 use axum::routing::{get, post};
 use http::header::CONNECTION;
-use http::{HeaderName, HeaderValue, Version};
+use http::{HeaderValue, Version};
 use prometheus_client::registry::Registry;
 use tower_http::catch_panic::CatchPanicLayer;
-use tracing::Instrument;
 use wadi_meta::catalog::Catalog;
 use wadi_model::ErrorKind;
 use wadi_model::env::Env;
@@ -29,8 +28,7 @@ use crate::forward::Forward;
 use crate::internal;
 use crate::problem::Problem;
 use crate::request::RequestId;
-
-const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+use crate::trace::{REQUEST_ID, Traced};
 
 /// What the calls work on. Cheap to clone.
 #[derive(Clone)]
@@ -44,7 +42,7 @@ struct Inner {
     secret: ClusterSecret,
     limits: Limits,
     bodies: Memory,
-    registry: Registry,
+    registry: Arc<Registry>,
     scans: Scans,
     forward: Forward,
     /// Spreads requests without bucket key over the buckets.
@@ -58,7 +56,7 @@ impl Gateway {
         route: Route,
         secret: ClusterSecret,
         limits: Limits,
-        registry: Registry,
+        registry: Arc<Registry>,
     ) -> Gateway {
         let bodies = Memory::new(limits.bodies);
         let turn = AtomicU32::new(route.host().context().env.random() as u32);
@@ -174,20 +172,13 @@ pub fn router(gateway: Gateway) -> Router {
 async fn surround(State(gateway): State<Gateway>, mut request: Request, next: Next) -> Response {
     let (id, version) = (RequestId::of(request.headers(), &gateway), request.version());
     request.extensions_mut().insert(id.clone());
-    let traceparent = request.headers().get("traceparent").and_then(|v| v.to_str().ok()).unwrap_or("");
-    let span = tracing::info_span!(
-        "request",
-        id = id.0,
-        method = %request.method(),
-        path = request.uri().path(),
-        traceparent = traceparent.get(..55).unwrap_or(traceparent)
-    );
+    let traced = Traced::begin(&id, &request);
     let rest = Rest::of(&mut request);
-    let mut response = next.run(request).instrument(span).await;
+    let mut response = traced.around(next.run(request)).await;
     if let Some(problem) = response.extensions_mut().remove::<Problem>() {
         rest.drain().await;
         let headers = std::mem::take(response.headers_mut());
-        response = problem.respond(&id.0);
+        response = traced.within(|| problem.respond(&id.0));
         for (name, value) in headers {
             if let Some(name) = name {
                 response.headers_mut().entry(name).or_insert(value);
@@ -201,7 +192,7 @@ async fn surround(State(gateway): State<Gateway>, mut request: Request, next: Ne
         // The client's next request is to find another gateway, and not a connection that is just closed.
         response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     }
-    response
+    traced.answered(response)
 }
 
 fn panicked(panic: Box<dyn std::any::Any + Send>) -> Response {

@@ -21,6 +21,7 @@ pub mod rows;
 pub mod server;
 mod stall;
 pub mod targets;
+mod trace;
 pub mod write;
 
 pub use app::Gateway;
