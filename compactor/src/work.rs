@@ -52,7 +52,7 @@ pub(crate) fn all(ground: &Ground, drops: &Drops) -> Vec<Box<dyn Work>> {
 /// Runs a work until the lease is over.
 pub(crate) async fn run(mut work: Box<dyn Work>, lease: Lease, failures: Counter) {
     loop {
-        let span = tracing::debug_span!(target: TARGET, "round", work = work.name(), shard = lease.shard().0);
+        let span = tracing::debug_span!(target: TARGET, "round", work = work.name(), shard = i64::from(lease.shard().0));
         let pause = match work.round(&lease).instrument(span).await {
             Ok(pause) => pause,
             Err(error) => {

@@ -4,13 +4,14 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 
 use axum::Router;
-use axum::extract::{Request, State};
+use axum::extract::{MatchedPath, Request, State};
 use axum::middleware::{self, Next};
 use axum::response::Response;
 use axum::routing::{get, post};
 use http::header::CONNECTION;
 use http::{HeaderValue, Version};
 use prometheus_client::registry::Registry;
+use tokio::time::Instant;
 use tower_http::catch_panic::CatchPanicLayer;
 use wadi_meta::catalog::Catalog;
 use wadi_model::ErrorKind;
@@ -26,6 +27,7 @@ use crate::config::Limits;
 use crate::drain::Rest;
 use crate::forward::Forward;
 use crate::internal;
+use crate::metrics::GatewayMetrics;
 use crate::problem::Problem;
 use crate::request::RequestId;
 use crate::trace::{REQUEST_ID, Traced};
@@ -43,6 +45,7 @@ struct Inner {
     limits: Limits,
     bodies: Memory,
     registry: Arc<Registry>,
+    metrics: GatewayMetrics,
     scans: Scans,
     forward: Forward,
     /// Spreads requests without bucket key over the buckets.
@@ -51,12 +54,13 @@ struct Inner {
 
 impl Gateway {
     /// A gateway on a catalog and the way to all shards.
-    pub fn new(
+    pub(crate) fn new(
         catalog: Catalog,
         route: Route,
         secret: ClusterSecret,
         limits: Limits,
         registry: Arc<Registry>,
+        metrics: GatewayMetrics,
     ) -> Gateway {
         let bodies = Memory::new(limits.bodies);
         let turn = AtomicU32::new(route.host().context().env.random() as u32);
@@ -69,6 +73,7 @@ impl Gateway {
                 limits,
                 bodies,
                 registry,
+                metrics,
                 scans,
                 forward: Forward::default(),
                 turn,
@@ -170,7 +175,9 @@ pub fn router(gateway: Gateway) -> Router {
 
 /// Gives each request its id, and each error answer the request's id.
 async fn surround(State(gateway): State<Gateway>, mut request: Request, next: Next) -> Response {
-    let (id, version) = (RequestId::of(request.headers(), &gateway), request.version());
+    let (id, version, came) = (RequestId::of(request.headers(), &gateway), request.version(), Instant::now());
+    let method = request.method().clone();
+    let path = request.extensions().get::<MatchedPath>().cloned();
     request.extensions_mut().insert(id.clone());
     let traced = Traced::begin(&id, &request);
     let rest = Rest::of(&mut request);
@@ -192,6 +199,8 @@ async fn surround(State(gateway): State<Gateway>, mut request: Request, next: Ne
         // The client's next request is to find another gateway, and not a connection that is just closed.
         response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     }
+    let path = path.as_ref().map_or("", MatchedPath::as_str);
+    gateway.inner.metrics.answered(&method, path, response.status(), came.elapsed());
     traced.answered(response)
 }
 

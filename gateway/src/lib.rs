@@ -13,6 +13,7 @@ pub mod config;
 mod drain;
 mod forward;
 mod internal;
+mod metrics;
 mod peers;
 pub mod places;
 pub mod problem;

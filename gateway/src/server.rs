@@ -33,6 +33,7 @@ use crate::app::{Gateway, router};
 use crate::auto_partition;
 use crate::closable::Closable;
 use crate::config::{GatewayConfig, MetaConfig};
+use crate::metrics::GatewayMetrics;
 use crate::peers::HttpPeers;
 use crate::stall::Impatient;
 
@@ -113,8 +114,9 @@ pub async fn start(config: GatewayConfig, mut registry: Registry) -> Result<Serv
         lease_ttl: config.settings.lease_ttl,
     };
     let auto_partition = task::spawn(auto_partition::serve(around, stop.subscribe()));
+    let metrics = GatewayMetrics::new(&mut registry);
     let registry = Arc::new(registry);
-    let gateway = Gateway::new(catalog, route, secret, config.limits, registry.clone());
+    let gateway = Gateway::new(catalog, route, secret, config.limits, registry.clone(), metrics);
     let mut stopping = stop.subscribe();
     let serve = axum::serve(listener, router(gateway)).with_graceful_shutdown(async move {
         // A dropped server stops too.

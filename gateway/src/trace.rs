@@ -84,7 +84,7 @@ impl Traced {
     pub(crate) fn answered(self, response: Response) -> Response {
         let status = response.status();
         if !self.span.is_disabled() {
-            self.span.record("http.response.status_code", status.as_u16());
+            self.span.record("http.response.status_code", i64::from(status.as_u16()));
             if status.is_server_error() {
                 self.span.record("otel.status_code", "ERROR");
             }

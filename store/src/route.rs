@@ -107,7 +107,7 @@ impl Peer {
         let span = match Span::current().is_none() {
             true => Span::none(),
             false => {
-                tracing::debug_span!(target: TARGET, "forward", otel.kind = "client", shard = self.shard.0, call = call_name, %gateway)
+                tracing::debug_span!(target: TARGET, "forward", otel.kind = "client", shard = i64::from(self.shard.0), call = call_name, %gateway)
             }
         };
         let answer = self.peers.ask(address, self.shard, call, message, patience).instrument(span).await;

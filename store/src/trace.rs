@@ -108,7 +108,7 @@ impl Stages {
 
     /// It waits for the PUT of its object.
     pub(crate) fn queued(shard: u32) -> Stages {
-        let now = tracing::debug_span!(target: TARGET, "queue", shard);
+        let now = tracing::debug_span!(target: TARGET, "queue", shard = i64::from(shard));
         let of = if now.is_disabled() { Span::none() } else { Span::current() };
         Stages { of, now }
     }
@@ -116,7 +116,7 @@ impl Stages {
     /// The PUT begins. It ends with this value.
     pub(crate) fn put(&mut self, seq: u64) {
         if !self.now.is_disabled() {
-            self.now = tracing::debug_span!(target: TARGET, parent: &self.of, "put", seq);
+            self.now = tracing::debug_span!(target: TARGET, parent: &self.of, "put", seq = i64::try_from(seq).unwrap_or(i64::MAX));
         }
     }
 }

@@ -30,7 +30,8 @@ impl Route {
     /// Appends a part to its bucket, wherever that is, and waits until it is durable and readable. `patience` is for finding its
     /// owner; it is over when the outcome of a try is in doubt for longer.
     pub async fn append(&self, part: Part, patience: Duration) -> Result<Appended, RouteError<AppendError>> {
-        let span = tracing::debug_span!(target: TARGET, "route", shard = self.shard(&part.bucket).0);
+        let span =
+            tracing::debug_span!(target: TARGET, "route", shard = i64::from(self.shard(&part.bucket).0));
         self.append_part(part, patience).instrument(span).await
     }
 
