@@ -235,7 +235,7 @@ pub(crate) struct ServerFlags {
     #[arg(long, env = "WADI_LOG_LEVEL", value_name = "FILTER")]
     #[serde(skip_serializing_if = "Option::is_none")]
     log_level: Option<String>,
-    /// An OTLP receiver (gRPC) to which traces and metrics are exported, such as http://127.0.0.1:4317 [default: what OTEL_EXPORTER_OTLP_ENDPOINT
+    /// An OTLP receiver (gRPC) to which traces, metrics and the log are exported, such as http://127.0.0.1:4317 [default: what OTEL_EXPORTER_OTLP_ENDPOINT
     /// says, else none].
     #[arg(long, env = "WADI_OTLP_ENDPOINT", value_name = "URL")]
     #[serde(skip_serializing_if = "Option::is_none")]

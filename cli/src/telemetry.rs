@@ -1,6 +1,7 @@
-//! What a server process tells of itself: its log on stderr and, if a receiver is named, traces and metrics to it over OTLP (gRPC).
+//! What a server process tells of itself: its log on stderr and, if a receiver is named, traces, metrics and the log to it over
+//! OTLP (gRPC).
 //!
-//! * Spans wait in the SDK's bounded queue and are sent by its thread; when the queue is full they are dropped. Metrics are read
+//! * Spans and log lines wait in the SDK's bounded queues and are sent by its threads; when a queue is full they are dropped. Metrics are read
 //!   from the registry that `/metrics` shows, now and then ([`metrics`]). So a receiver that is slow or away costs nobody anything; the log
 //!   says so once in a while ([`report`]).
 //! * Without a receiver there is the log alone, and spans of traces ([`wadi_store::trace`]) cost a branch each.
@@ -11,8 +12,10 @@ use std::time::Duration;
 
 use opentelemetry::KeyValue;
 use opentelemetry::trace::TracerProvider;
-use opentelemetry_otlp::WithTonicConfig;
+use opentelemetry_appender_tracing::layer::OpenTelemetryTracingBridge;
+use opentelemetry_otlp::{LogExporter, SpanExporter, WithTonicConfig};
 use opentelemetry_sdk::Resource;
+use opentelemetry_sdk::logs::SdkLoggerProvider;
 use opentelemetry_sdk::trace::{Sampler, SdkTracerProvider};
 use prometheus_client::registry::Registry;
 use tonic::transport::{Channel, ClientTlsConfig, Endpoint};
@@ -37,7 +40,7 @@ mod report;
 /// How long one message to the receiver may take.
 const SENDING: Duration = Duration::from_secs(10);
 
-/// How long the end of the process waits for the receiver, for spans and metrics each.
+/// How long the end of the process waits for the receiver: for spans and metrics, and then for the last lines of the log.
 const LAST: Duration = Duration::from_secs(3);
 
 /// What the SDK's exporters take their address from.
@@ -50,6 +53,7 @@ pub(crate) struct Telemetry {
 
 struct Export {
     traces: SdkTracerProvider,
+    lines: SdkLoggerProvider,
     sender: Arc<Sender>,
     /// Sends metrics now and then, once there are some.
     metrics: Option<(Arc<Registry>, Owned)>,
@@ -57,11 +61,13 @@ struct Export {
 
 /// Starts logging, and exporting, as configured. Called once, before the server starts.
 pub(crate) fn start(kind: ServerKind, config: &ServerConfig) -> Result<Telemetry, Failure> {
-    let unreadable = |e| Failure::usage(format!("log_level \"{}\" cannot be read: {e}", config.log_level));
-    let mut filter = EnvFilter::try_new(&config.log_level).map_err(unreadable)?;
+    let filter = |more: &str| {
+        let filter = EnvFilter::try_new(format!("{}{more}", config.log_level));
+        filter.map_err(|e| Failure::usage(format!("log_level \"{}\" cannot be read: {e}", config.log_level)))
+    };
     let failed = |e| Failure::new(format!("logging cannot be started: {e}"));
     let Some(endpoint) = endpoint(config) else {
-        let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+        let builder = tracing_subscriber::fmt().with_env_filter(filter("")?).with_writer(std::io::stderr);
         let started = match config.log_format {
             LogFormat::Text => builder.try_init(),
             LogFormat::Json => builder.json().try_init(),
@@ -69,10 +75,10 @@ pub(crate) fn start(kind: ServerKind, config: &ServerConfig) -> Result<Telemetry
         started.map_err(|e| Failure::new(format!("logging cannot be started: {e}")))?;
         return Ok(Telemetry { export: None });
     };
-    if !config.log_level.contains("opentelemetry") {
-        // It would tell of every message that was not taken; `report` says what there is to say.
-        filter = filter.add_directive("opentelemetry=off".parse().map_err(unreadable)?);
-    }
+    // The SDK would tell of every message that was not taken; `report` says what there is to say.
+    let quiet = if config.log_level.contains("opentelemetry") { "" } else { ",opentelemetry=off" };
+    // Lines about sending lines would never end.
+    let exported = filter(",opentelemetry=off,tonic=off,h2=off,hyper=off,hyper_util=off,tower=off")?;
     let export = Export::to(&endpoint, kind, config)?;
     let tracer = export.traces.tracer("wadi");
     let spans = tracing_opentelemetry::layer()
@@ -84,12 +90,14 @@ pub(crate) fn start(kind: ServerKind, config: &ServerConfig) -> Result<Telemetry
         .with_tracked_inactivity(false)
         .with_filter(filter_fn(|about| about.is_span() && about.target() == TARGET));
     let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
-    let registry = tracing_subscriber::registry().with(spans);
+    let exported = OpenTelemetryTracingBridge::new(&export.lines).with_filter(exported);
+    let registry = tracing_subscriber::registry().with(spans).with(exported);
+    let filter = filter(quiet)?;
     match config.log_format {
         LogFormat::Text => registry.with(lines.with_filter(filter)).try_init().map_err(failed)?,
         LogFormat::Json => registry.with(lines.json().with_filter(filter)).try_init().map_err(failed)?,
     }
-    tracing::info!(endpoint, "traces and metrics are exported");
+    tracing::info!(endpoint, "traces, metrics and this log are exported");
     Ok(Telemetry { export: Some(export) })
 }
 
@@ -108,10 +116,15 @@ impl Export {
                 .hint("write http://host:4317, the address of an OTLP receiver that takes gRPC")
         };
         let channel = channel(endpoint).map_err(|e| wrong(&e))?;
-        let spans = opentelemetry_otlp::SpanExporter::builder().with_tonic().with_channel(channel.clone());
+        let spans = SpanExporter::builder().with_tonic().with_channel(channel.clone());
         let spans = spans.build().map_err(|e| wrong(&e))?;
         let spans = Reported { exporter: spans, report: Report::new("spans", endpoint) };
+        let lines = LogExporter::builder().with_tonic().with_channel(channel.clone());
+        let lines = lines.build().map_err(|e| wrong(&e))?;
+        let lines = Reported { exporter: lines, report: Report::new("log lines", endpoint) };
         let resource = resource(kind);
+        let lines =
+            SdkLoggerProvider::builder().with_resource(resource.clone()).with_batch_exporter(lines).build();
         let mut traces =
             SdkTracerProvider::builder().with_resource(resource.clone()).with_batch_exporter(spans);
         if std::env::var("OTEL_TRACES_SAMPLER").is_err() {
@@ -120,7 +133,7 @@ impl Export {
         }
         let sender =
             Sender::new(channel, &resource, Report::new("metrics", endpoint)).map_err(|e| wrong(&e))?;
-        Ok(Export { traces: traces.build(), sender: Arc::new(sender), metrics: None })
+        Ok(Export { traces: traces.build(), lines, sender: Arc::new(sender), metrics: None })
     }
 }
 
@@ -167,7 +180,7 @@ impl Telemetry {
 
     /// Sends what waits, for as long as that may take at the end of a process.
     pub(crate) async fn stop(self) {
-        let Some(Export { traces, sender, metrics }) = self.export else { return };
+        let Some(Export { traces, lines, sender, metrics }) = self.export else { return };
         let last = async {
             if let Some((registry, task)) = metrics {
                 drop(task);
@@ -181,5 +194,8 @@ impl Telemetry {
         if let Err(error) = flushed {
             tracing::warn!(%error, "the last spans were not delivered");
         }
+        // What it could not deliver stands on stderr.
+        let _ = blocking(move || lines.shutdown_with_timeout(LAST).map_err(|e| Failure::new(e.to_string())))
+            .await;
     }
 }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::error::OTelSdkResult;
+use opentelemetry_sdk::logs::{LogBatch, LogExporter};
 use opentelemetry_sdk::trace::{SpanData, SpanExporter};
 use parking_lot::Mutex;
 use tokio::time::Instant;
@@ -71,7 +72,7 @@ impl Report {
     }
 }
 
-/// An exporter of spans whose failures are reported.
+/// An exporter of spans or log lines whose failures are reported.
 #[derive(Debug)]
 pub(super) struct Reported<E> {
     pub(super) exporter: E,
@@ -92,6 +93,23 @@ impl<E: SpanExporter> SpanExporter for Reported<E> {
 
     fn force_flush(&self) -> OTelSdkResult {
         self.exporter.force_flush()
+    }
+
+    fn set_resource(&mut self, resource: &Resource) {
+        self.exporter.set_resource(resource);
+    }
+}
+
+impl<E: LogExporter> LogExporter for Reported<E> {
+    async fn export(&self, batch: LogBatch<'_>) -> OTelSdkResult {
+        let count = batch.iter().count();
+        let outcome = self.exporter.export(batch).await;
+        self.report.note(&outcome, count);
+        outcome
+    }
+
+    fn shutdown_with_timeout(&self, timeout: Duration) -> OTelSdkResult {
+        self.exporter.shutdown_with_timeout(timeout)
     }
 
     fn set_resource(&mut self, resource: &Resource) {

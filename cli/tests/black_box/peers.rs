@@ -124,6 +124,8 @@ impl Peer {
             "traces",
             "--debug-log",
             "metrics",
+            "--debug-log",
+            "logs",
             "--debug-log-verbosity",
             "detailed",
             "--pid-file",
