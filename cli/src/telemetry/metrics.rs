@@ -95,8 +95,19 @@ impl Sender {
             } if partial.rejected_data_points > 0 => Err(Status::invalid_argument(partial.error_message)),
             _ => Ok(()),
         };
-        self.report.note(&answer.and_then(refused), count);
+        self.report.note(&answer.and_then(refused).map_err(|status| told(&status)), count);
     }
+}
+
+/// What went wrong, with its causes.
+fn told(status: &Status) -> String {
+    let mut told = format!("{:?}: {}", status.code(), status.message());
+    let mut cause = std::error::Error::source(status);
+    while let Some(error) = cause {
+        told = format!("{told}: {error}");
+        cause = error.source();
+    }
+    told
 }
 
 fn nanos(env: &Env) -> u64 {

@@ -167,6 +167,16 @@ async fn one_trace_goes_over_two_gateways() {
     let line = text.lines().find(|line| line.contains("request failed")).expect("the failure is logged");
     let line: Value = serde_json::from_str(line).unwrap();
     assert_eq!((&line["span"]["id"], &line["span"]["trace_id"]), (&json!("r-2"), &json!(TRACE)), "{line}");
+    until("the line arrives at the receiver, as one of the trace", || {
+        let log = rotel.log();
+        let (_, behind) = log.split_once("Body: Str(request failed)")?;
+        behind
+            .lines()
+            .take_while(|line| !line.starts_with("LogRecord"))
+            .any(|line| line.contains(TRACE))
+            .then_some(())
+    })
+    .await;
 }
 
 /// Checks the trace of an append at `a` of a table whose buckets are on `a` and `b`, three each.
@@ -273,18 +283,17 @@ async fn a_receiver_that_is_away_is_not_missed() {
         join_all(appends).await.into_iter().for_each(|answer| drop(answer.expect(200)));
     }
     until("the log says it", || {
-        let both =
-            ["spans", "metrics"].iter().all(|what| said(&setup, &format!("{what} are not delivered")) == 1);
-        both.then_some(())
+        let all = ["spans", "metrics", "log lines"];
+        all.iter().all(|what| said(&setup, &format!("{what} are not delivered")) == 1).then_some(())
     })
     .await;
     sleep(Duration::from_secs(2)).await;
-    assert_eq!(said(&setup, "not delivered"), 2, "once for each, not for each message:\n{}", setup.log());
+    assert_eq!(said(&setup, "not delivered"), 3, "once for each, not for each message:\n{}", setup.log());
     assert_eq!(said(&setup, "BatchSpanProcessor"), 0, "{}", setup.log());
 
     rotel.start();
     let deadline = Instant::now() + PATIENCE;
-    while said(&setup, "are delivered again") < 2 {
+    while said(&setup, "are delivered again") < 3 {
         assert!(Instant::now() < deadline, "{}", setup.log());
         server.api.post(&format!("{log}/append"), NDJSON, rows(6)).await.expect(200);
         sleep(Duration::from_millis(100)).await;
@@ -304,6 +313,7 @@ async fn a_receiver_that_is_away_is_not_missed() {
 async fn a_receiver_that_never_answers_holds_up_nothing() {
     let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", silent.local_addr().unwrap());
+    #[allow(clippy::disallowed_methods, reason = "a test of a real network")]
     let _accepting = tokio::spawn(async move {
         let mut all = Vec::new();
         while let Ok((connection, _)) = silent.accept().await {
