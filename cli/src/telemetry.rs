@@ -115,6 +115,12 @@ impl Export {
             Failure::usage(format!("otlp_endpoint \"{endpoint}\" cannot be used: {e}"))
                 .hint("write http://host:4317, the address of an OTLP receiver that takes gRPC")
         };
+        if endpoint.contains('@') {
+            // It is logged, and credentials in it would not be sent anyway.
+            return Err(Failure::usage("otlp_endpoint has credentials in it").hint(
+                "give the receiver's token in OTEL_EXPORTER_OTLP_HEADERS, as in authorization=Bearer%20…",
+            ));
+        }
         let channel = channel(endpoint).map_err(|e| wrong(&e))?;
         let spans = SpanExporter::builder().with_tonic().with_channel(channel.clone());
         let spans = spans.build().map_err(|e| wrong(&e))?;

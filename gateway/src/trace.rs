@@ -58,7 +58,7 @@ impl Traced {
         let route = request.extensions().get::<MatchedPath>().map_or("", MatchedPath::as_str);
         // The names in a path that is known are those of databases and tables. What stands in another one nobody knows.
         let path = if route.is_empty() { "" } else { request.uri().path() };
-        let log = tracing::info_span!("request", id, method = %request.method(), path, trace_id = Empty);
+        let log = tracing::info_span!("request", request_id = id, method = %request.method(), path, trace_id = Empty);
         // What gateways ask by themselves, as followers do, begins no trace.
         let untraced = UNTRACED.contains(&route) || route.starts_with(INTERNAL) && came.is_none();
         let span =

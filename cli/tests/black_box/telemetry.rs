@@ -166,7 +166,11 @@ async fn one_trace_goes_over_two_gateways() {
     let text = setups[0].log();
     let line = text.lines().find(|line| line.contains("request failed")).expect("the failure is logged");
     let line: Value = serde_json::from_str(line).unwrap();
-    assert_eq!((&line["span"]["id"], &line["span"]["trace_id"]), (&json!("r-2"), &json!(TRACE)), "{line}");
+    assert_eq!(
+        (&line["span"]["request_id"], &line["span"]["trace_id"]),
+        (&json!("r-2"), &json!(TRACE)),
+        "{line}"
+    );
     until("the line arrives at the receiver, as one of the trace", || {
         let log = rotel.log();
         let (_, behind) = log.split_once("Body: Str(request failed)")?;
