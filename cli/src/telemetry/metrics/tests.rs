@@ -35,7 +35,7 @@ fn what_the_registry_shows_is_sent() {
     registry.register_with_unit("debt", "Waiting", Unit::Bytes, debt.clone());
     rows.inc_by(3);
     seconds.inc_by(0.25);
-    let strange = "a \"b\" \\ c\nd, e} f";
+    let strange = "a, d=e} {f";
     debt.get_or_create(&Kinds { kind: strange.to_owned() }).set(-7);
     debt.get_or_create(&Kinds { kind: "log".to_owned() }).set(1 << 40);
     let metrics = of(&registry);
@@ -70,6 +70,14 @@ fn histograms_have_what_is_in_each_bucket() {
     assert_eq!(point.explicit_bounds, [0.001, 0.01, 0.1]);
     assert_eq!(point.bucket_counts, [1, 2, 1, 1]);
     assert_eq!((point.count, point.sum), (5, Some(7.0555)));
+}
+
+#[test]
+fn values_of_labels_are_unescaped() {
+    let text = "# TYPE a gauge\na{b=\"x \\\"y\\\" \\\\ z\\n\",c=\"}\"} 1\n";
+    let labels = &openmetrics::read(text)[0].samples[0].labels;
+    let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+    assert_eq!(*labels, [pair("b", "x \"y\" \\ z\n"), pair("c", "}")]);
 }
 
 #[test]
