@@ -31,6 +31,9 @@ const INTERNAL: &str = "/internal/";
 /// Those that are asked all the time, about the process and not about data.
 const UNTRACED: [&str; 4] = ["/health", "/ready", "/metrics", "/openapi.json"];
 
+/// Paths with longer names than there can be are cut.
+const MAX_PATH: usize = 512;
+
 tokio::task_local! {
     /// The request that the task is about.
     static REQUEST: Arc<About>;
@@ -58,6 +61,7 @@ impl Traced {
         let route = request.extensions().get::<MatchedPath>().map_or("", MatchedPath::as_str);
         // The names in a path that is known are those of databases and tables. What stands in another one nobody knows.
         let path = if route.is_empty() { "" } else { request.uri().path() };
+        let path = &path[..path.floor_char_boundary(MAX_PATH)];
         let log = tracing::info_span!("request", request_id = id, method = %request.method(), path, trace_id = Empty);
         // What gateways ask by themselves, as followers do, begins no trace.
         let untraced = UNTRACED.contains(&route) || route.starts_with(INTERNAL) && came.is_none();
