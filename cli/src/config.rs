@@ -90,6 +90,8 @@ pub(crate) struct ServerConfig {
     pub(crate) deletion_grace: Duration,
     pub(crate) log_format: LogFormat,
     pub(crate) log_level: String,
+    pub(crate) otlp_endpoint: Option<String>,
+    pub(crate) trace_sample_ratio: f64,
 }
 
 /// What a file, the environment and flags may say: the fields of [`ServerConfig`], all optional.
@@ -233,6 +235,16 @@ pub(crate) struct ServerFlags {
     #[arg(long, env = "WADI_LOG_LEVEL", value_name = "FILTER")]
     #[serde(skip_serializing_if = "Option::is_none")]
     log_level: Option<String>,
+    /// An OTLP receiver (gRPC) to which traces, metrics and the log are exported, such as http://127.0.0.1:4317 [default: what OTEL_EXPORTER_OTLP_ENDPOINT
+    /// says, else none].
+    #[arg(long, env = "WADI_OTLP_ENDPOINT", value_name = "URL")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    otlp_endpoint: Option<String>,
+    /// How many of the traces that begin here are exported: from 0, none, to 1, all [default: 0.1]. Those that clients began are
+    /// exported if theirs are.
+    #[arg(long, env = "WADI_TRACE_SAMPLE_RATIO", value_name = "RATIO")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    trace_sample_ratio: Option<f64>,
 }
 
 /// The configuration part of a server command's line.
@@ -305,6 +317,8 @@ impl ServerConfig {
             deletion_grace: Duration::from_secs(2 * 3600),
             log_format: if dev { LogFormat::Text } else { LogFormat::Json },
             log_level: "info,slatedb=warn".to_owned(),
+            otlp_endpoint: None,
+            trace_sample_ratio: 0.1,
         }
     }
 

@@ -17,11 +17,11 @@ mod format;
 mod infer;
 mod ingest;
 mod latency;
-mod logging;
 mod output;
 mod rows;
 mod server;
 mod task;
+mod telemetry;
 
 use std::process::ExitCode;
 

@@ -17,18 +17,20 @@ use wadi_store::objects::S3Options;
 use crate::config::{Meta, ServerConfig};
 use crate::failure::Failure;
 use crate::output;
+use crate::telemetry::Telemetry;
 
 /// How long a server may take to drain before it is ended all the same.
 const DRAIN: Duration = Duration::from_secs(30);
 
 /// Serves until the process is told to end (SIGTERM, Ctrl-C), then drains. The configuration has been validated and
 /// logging runs.
-pub(crate) async fn serve(config: ServerConfig) -> Result<(), Failure> {
+pub(crate) async fn serve(config: ServerConfig, telemetry: &mut Telemetry) -> Result<(), Failure> {
     let url = config.object_store_url()?;
     let compacts = (config.meta == Meta::Embedded).then(|| compactor_settings(&config));
     let mut registry = Registry::default();
     let metrics = compacts.is_some().then(|| CompactorMetrics::new(&mut registry));
     let server = start(gateway_config(config)?, registry).await.map_err(explain)?;
+    telemetry.watch(server.registry());
     let compactor = match compacts.zip(metrics) {
         Some((settings, metrics)) => Some(compact(&server, settings, metrics).await?),
         None => None,
@@ -74,7 +76,7 @@ async fn compact(
 }
 
 /// Compacts until the process is told to end, then gives its shards back.
-pub(crate) async fn compact_alone(config: ServerConfig) -> Result<(), Failure> {
+pub(crate) async fn compact_alone(config: ServerConfig, telemetry: &mut Telemetry) -> Result<(), Failure> {
     let url = config.object_store_url()?;
     let config = CompactorConfig {
         settings: compactor_settings(&config),
@@ -96,6 +98,7 @@ pub(crate) async fn compact_alone(config: ServerConfig) -> Result<(), Failure> {
         told = until_told() => return told,
         server = starting => server.map_err(failed)?,
     };
+    telemetry.watch(server.registry());
     output::line(format!("wadi compacts {url}, metrics at http://{}", server.address()))?;
     until_told().await?;
     server.stop().await;

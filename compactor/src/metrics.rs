@@ -103,8 +103,18 @@ impl CompactorMetrics {
         own.register("sweeps", "Removals of dropped rows from a shard", metrics.sweeps.clone());
         own.register("collections", "Searches for files that nobody needs", metrics.collections.clone());
         own.register("pack_rounds", "Rounds of packing and merging", metrics.pack_rounds.clone());
-        own.register("pack_read_bytes", "Bytes read to pack and merge", metrics.pack_read_bytes.clone());
-        own.register("pack_written_bytes", "Bytes of packs written", metrics.pack_written_bytes.clone());
+        own.register_with_unit(
+            "pack_read",
+            "Bytes read to pack and merge",
+            Unit::Bytes,
+            metrics.pack_read_bytes.clone(),
+        );
+        own.register_with_unit(
+            "pack_written",
+            "Bytes of packs written",
+            Unit::Bytes,
+            metrics.pack_written_bytes.clone(),
+        );
         own.register("trims", "Times that a shard's log was trimmed", metrics.trims.clone());
         own.register("deleted_objects", "Log objects and packs deleted", metrics.deleted.clone());
         own.register("orphans", "Packs deleted that no owner took", metrics.orphans.clone());

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use http::HeaderMap;
 use http::header::AUTHORIZATION;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -17,6 +18,7 @@ use wadi_store::owners::Owners;
 use wadi_store::secret::ClusterSecret;
 use wadi_store::shard::{Deletable, PackError, Round};
 use wadi_store::stored::PackName;
+use wadi_store::trace;
 
 /// How long an owner may take to answer. A commit reads the packs' footers, and is one PUT.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -57,7 +59,14 @@ impl RemoteOwners {
         let url = format!("{}/internal/v1/shards/{shard}/{what}", owner.address);
         let unreachable =
             |e: reqwest::Error| PackError::Unavailable(format!("gateway {}: {e}", owner.address));
-        let call = self.http.post(&url).header(AUTHORIZATION, self.secret.bearer()).timeout(PATIENCE);
+        let mut headers = HeaderMap::new();
+        trace::pass(&mut headers, None);
+        let call = self
+            .http
+            .post(&url)
+            .headers(headers)
+            .header(AUTHORIZATION, self.secret.bearer())
+            .timeout(PATIENCE);
         let answer = call.json(body).send().await.map_err(unreachable)?;
         let status = answer.status();
         let body = answer.bytes().await.map_err(unreachable)?;

@@ -76,6 +76,7 @@ pub struct Server {
     address: SocketAddr,
     compactor: Compactor,
     meta: Arc<dyn MetaStore>,
+    registry: Arc<Registry>,
     _http: Owned,
 }
 
@@ -88,7 +89,8 @@ pub async fn start(config: CompactorConfig) -> Result<Server, StartError> {
     let listener = TcpListener::bind(config.listen).await.map_err(failed)?;
     let address = listener.local_addr().map_err(failed)?;
     let metrics = CompactorMetrics::new(&mut registry);
-    let http = Owned::spawn(serve(listener, registry));
+    let registry = Arc::new(registry);
+    let http = Owned::spawn(serve(listener, registry.clone()));
     if let Some(path) = &config.address_file {
         let failed = |source| StartError::AddressFile { path: path.display().to_string(), source };
         tokio::fs::write(path, format!("http://{address}\n")).await.map_err(failed)?;
@@ -103,7 +105,7 @@ pub async fn start(config: CompactorConfig) -> Result<Server, StartError> {
     let owners = Arc::new(RemoteOwners::new(meta.clone(), secret));
     let ground = Ground::new(maker, cluster.shards, meta.clone(), owners, config.settings, metrics);
     let compactor = Compactor::start(ground).await?;
-    Ok(Server { address, compactor, meta, _http: http })
+    Ok(Server { address, compactor, meta, registry, _http: http })
 }
 
 /// The cluster; waits until a gateway has made it.
@@ -117,11 +119,11 @@ async fn find(objects: &Objects) -> Result<Cluster, ClusterError> {
     }
 }
 
-async fn serve(listener: TcpListener, registry: Registry) {
+async fn serve(listener: TcpListener, registry: Arc<Registry>) {
     let router = Router::new()
         .route("/health", get(async || "ok\n"))
         .route("/metrics", get(show))
-        .with_state(Arc::new(registry));
+        .with_state(registry);
     if let Err(error) = axum::serve(listener, router).await {
         tracing::error!(%error, "metrics are not served any more");
     }
@@ -138,6 +140,11 @@ impl Server {
     /// Where it listens.
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// What it counts.
+    pub fn registry(&self) -> &Arc<Registry> {
+        &self.registry
     }
 
     /// Ends what it is doing, and gives its shards back.

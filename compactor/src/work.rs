@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use prometheus_client::metrics::counter::Counter;
+use tracing::Instrument;
 use wadi_meta::catalog::Drops;
+use wadi_store::trace::TARGET;
 
 use crate::{Ground, Lease};
 
@@ -50,7 +52,8 @@ pub(crate) fn all(ground: &Ground, drops: &Drops) -> Vec<Box<dyn Work>> {
 /// Runs a work until the lease is over.
 pub(crate) async fn run(mut work: Box<dyn Work>, lease: Lease, failures: Counter) {
     loop {
-        let pause = match work.round(&lease).await {
+        let span = tracing::debug_span!(target: TARGET, "round", work = work.name(), shard = i64::from(lease.shard().0));
+        let pause = match work.round(&lease).instrument(span).await {
             Ok(pause) => pause,
             Err(error) => {
                 failures.inc();

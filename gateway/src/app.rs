@@ -4,15 +4,15 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 
 use axum::Router;
-use axum::extract::{Request, State};
+use axum::extract::{MatchedPath, Request, State};
 use axum::middleware::{self, Next};
 use axum::response::Response;
 use axum::routing::{get, post};
 use http::header::CONNECTION;
-use http::{HeaderName, HeaderValue, Version};
+use http::{HeaderValue, Version};
 use prometheus_client::registry::Registry;
+use tokio::time::Instant;
 use tower_http::catch_panic::CatchPanicLayer;
-use tracing::Instrument;
 use wadi_meta::catalog::Catalog;
 use wadi_model::ErrorKind;
 use wadi_model::env::Env;
@@ -28,10 +28,10 @@ use crate::drain::Rest;
 use crate::everywhere;
 use crate::forward::Forward;
 use crate::internal;
+use crate::metrics::GatewayMetrics;
 use crate::problem::Problem;
 use crate::request::RequestId;
-
-const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+use crate::trace::{REQUEST_ID, Traced};
 
 /// Where a table's calls are.
 const TABLE: &str = "/v1/databases/{database}/tables/{table}";
@@ -48,7 +48,8 @@ struct Inner {
     secret: ClusterSecret,
     limits: Limits,
     bodies: Memory,
-    registry: Registry,
+    registry: Arc<Registry>,
+    metrics: GatewayMetrics,
     scans: Scans,
     forward: Forward,
     /// Spreads requests without bucket key over the buckets.
@@ -57,12 +58,13 @@ struct Inner {
 
 impl Gateway {
     /// A gateway on a catalog and the way to all shards.
-    pub fn new(
+    pub(crate) fn new(
         catalog: Catalog,
         route: Route,
         secret: ClusterSecret,
         limits: Limits,
-        registry: Registry,
+        registry: Arc<Registry>,
+        metrics: GatewayMetrics,
     ) -> Gateway {
         let bodies = Memory::new(limits.bodies);
         let turn = AtomicU32::new(route.host().context().env.random() as u32);
@@ -75,6 +77,7 @@ impl Gateway {
                 limits,
                 bodies,
                 registry,
+                metrics,
                 scans,
                 forward: Forward::default(),
                 turn,
@@ -180,22 +183,17 @@ pub fn router(gateway: Gateway) -> Router {
 
 /// Gives each request its id, and each error answer the request's id.
 async fn surround(State(gateway): State<Gateway>, mut request: Request, next: Next) -> Response {
-    let (id, version) = (RequestId::of(request.headers(), &gateway), request.version());
+    let (id, version, came) = (RequestId::of(request.headers(), &gateway), request.version(), Instant::now());
+    let method = request.method().clone();
+    let path = request.extensions().get::<MatchedPath>().cloned();
     request.extensions_mut().insert(id.clone());
-    let traceparent = request.headers().get("traceparent").and_then(|v| v.to_str().ok()).unwrap_or("");
-    let span = tracing::info_span!(
-        "request",
-        id = id.0,
-        method = %request.method(),
-        path = request.uri().path(),
-        traceparent = traceparent.get(..55).unwrap_or(traceparent)
-    );
+    let traced = Traced::begin(&id, &request);
     let rest = Rest::of(&mut request);
-    let mut response = next.run(request).instrument(span).await;
+    let mut response = traced.around(next.run(request)).await;
     if let Some(problem) = response.extensions_mut().remove::<Problem>() {
         rest.drain().await;
         let headers = std::mem::take(response.headers_mut());
-        response = problem.respond(&id.0);
+        response = traced.within(|| problem.respond(&id.0));
         for (name, value) in headers {
             if let Some(name) = name {
                 response.headers_mut().entry(name).or_insert(value);
@@ -209,7 +207,9 @@ async fn surround(State(gateway): State<Gateway>, mut request: Request, next: Ne
         // The client's next request is to find another gateway, and not a connection that is just closed.
         response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     }
-    response
+    let path = path.as_ref().map_or("", MatchedPath::as_str);
+    gateway.inner.metrics.answered(&method, path, response.status(), came.elapsed());
+    traced.answered(response)
 }
 
 fn panicked(panic: Box<dyn std::any::Any + Send>) -> Response {

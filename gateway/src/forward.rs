@@ -8,10 +8,10 @@ use wadi_model::ErrorKind;
 use wadi_store::secret::ClusterSecret;
 
 use crate::problem::Problem;
+use crate::trace;
 
 /// Headers of a request that go with it.
-const ASKED: [HeaderName; 3] =
-    [header::ACCEPT, header::AUTHORIZATION, HeaderName::from_static("x-request-id")];
+const ASKED: [HeaderName; 2] = [header::ACCEPT, header::AUTHORIZATION];
 
 /// The way to other gateways for plain requests.
 #[derive(Clone, Debug)]
@@ -33,7 +33,7 @@ impl Forward {
         headers: &HeaderMap,
     ) -> Result<Response, Problem> {
         let target = uri.path_and_query().map_or("/", |target| target.as_str());
-        let mut request = self.0.get(format!("{address}{target}"));
+        let mut request = self.0.get(format!("{address}{target}")).headers(trace::passed());
         for name in &ASKED {
             if let Some(value) = headers.get(name) {
                 request = request.header(name, value);

@@ -14,6 +14,7 @@ mod drain;
 mod everywhere;
 mod forward;
 mod internal;
+mod metrics;
 mod peers;
 pub mod places;
 pub mod problem;
@@ -22,6 +23,7 @@ pub mod rows;
 pub mod server;
 mod stall;
 pub mod targets;
+mod trace;
 pub mod write;
 
 pub use app::Gateway;

@@ -11,6 +11,8 @@ use wadi_model::ShardId;
 use wadi_store::route::{Call, Peers, Unanswered};
 use wadi_store::secret::ClusterSecret;
 
+use crate::trace;
+
 /// How long a connection may take to be made. A process that is gone refuses at once; one that cannot be reached says nothing.
 const CONNECT: Duration = Duration::from_secs(2);
 
@@ -61,7 +63,7 @@ impl Peers for HttpPeers {
         let url = format!("{address}/internal/v1/shards/{shard}/{}", call.name());
         let length: usize = message.iter().map(Bytes::len).sum();
         let body = reqwest::Body::wrap_stream(stream::iter(message.into_iter().map(Ok::<_, Infallible>)));
-        let asked = self.http.post(&url).header(AUTHORIZATION, self.secret.bearer());
+        let asked = self.http.post(&url).headers(trace::passed()).header(AUTHORIZATION, self.secret.bearer());
         let asked = asked.header(CONTENT_LENGTH, length).timeout(patience).body(body).send();
         let unsent = |e: reqwest::Error| Unanswered { unsent: e.is_connect(), why: told(&e) };
         let answer = asked.await.map_err(unsent)?;

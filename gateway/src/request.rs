@@ -9,6 +9,7 @@ use wadi_model::{DatabaseName, ErrorKind, TableName};
 
 use crate::app::Gateway;
 use crate::problem::Problem;
+use crate::trace::REQUEST_ID;
 
 /// Longest request id that is taken over from a client.
 const MAX_REQUEST_ID: usize = 128;
@@ -20,7 +21,7 @@ pub struct RequestId(pub String);
 impl RequestId {
     /// The client's id if it sent a usable one, else a new one.
     pub fn of(headers: &http::HeaderMap, gateway: &Gateway) -> RequestId {
-        let given = headers.get("x-request-id").and_then(|v| v.to_str().ok());
+        let given = headers.get(REQUEST_ID).and_then(|v| v.to_str().ok());
         let usable = |id: &&str| {
             !id.is_empty() && id.len() <= MAX_REQUEST_ID && id.bytes().all(|b| b.is_ascii_graphic())
         };

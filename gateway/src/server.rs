@@ -33,6 +33,7 @@ use crate::app::{Gateway, router};
 use crate::auto_partition;
 use crate::closable::Closable;
 use crate::config::{GatewayConfig, MetaConfig};
+use crate::metrics::GatewayMetrics;
 use crate::peers::HttpPeers;
 use crate::stall::Impatient;
 
@@ -77,6 +78,7 @@ pub struct Server {
     stop: watch::Sender<bool>,
     serving: tokio::task::JoinHandle<std::io::Result<()>>,
     auto_partition: tokio::task::JoinHandle<()>,
+    registry: Arc<Registry>,
 }
 
 /// Starts a gateway. It answers at once; shards open in the background. `registry` may show what else the process counts.
@@ -112,7 +114,9 @@ pub async fn start(config: GatewayConfig, mut registry: Registry) -> Result<Serv
         lease_ttl: config.settings.lease_ttl,
     };
     let auto_partition = task::spawn(auto_partition::serve(around, stop.subscribe()));
-    let gateway = Gateway::new(catalog, route, secret, config.limits, registry);
+    let metrics = GatewayMetrics::new(&mut registry);
+    let registry = Arc::new(registry);
+    let gateway = Gateway::new(catalog, route, secret, config.limits, registry.clone(), metrics);
     let mut stopping = stop.subscribe();
     let serve = axum::serve(listener, router(gateway)).with_graceful_shutdown(async move {
         // A dropped server stops too.
@@ -124,7 +128,7 @@ pub async fn start(config: GatewayConfig, mut registry: Registry) -> Result<Serv
         tokio::fs::write(&path, format!("http://{address}\n")).await.map_err(failed)?;
     }
     tracing::info!(%address, "gateway started");
-    Ok(Server { address, host, meta, close, stop, serving, auto_partition })
+    Ok(Server { address, host, meta, close, stop, serving, auto_partition, registry })
 }
 
 async fn context(
@@ -170,6 +174,11 @@ impl Server {
     /// Its shards.
     pub fn host(&self) -> &Host {
         &self.host
+    }
+
+    /// What it counts.
+    pub fn registry(&self) -> &Arc<Registry> {
+        &self.registry
     }
 
     /// The meta store.

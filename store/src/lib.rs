@@ -38,6 +38,7 @@ pub mod settings;
 pub mod shard;
 pub mod stored;
 pub mod task;
+pub mod trace;
 
 pub use context::Context;
 pub use settings::Settings;

@@ -20,6 +20,8 @@ pub struct StoreMetrics {
     pub log_object_bytes: Counter,
     /// Seconds from a part's arrival in its shard to its ack.
     pub ack_seconds: Histogram,
+    /// Seconds of them that it waited for its object's PUT to begin.
+    pub queue_seconds: Histogram,
     /// Seconds of a log object's PUT, retries included.
     pub put_seconds: Histogram,
     /// Bytes accepted and not yet acked.
@@ -58,6 +60,7 @@ impl StoreMetrics {
             log_objects: Counter::default(),
             log_object_bytes: Counter::default(),
             ack_seconds: latency(),
+            queue_seconds: latency(),
             put_seconds: latency(),
             unflushed_bytes: Gauge::default(),
             owned_shards: Gauge::default(),
@@ -83,6 +86,8 @@ impl StoreMetrics {
             metrics.log_object_bytes.clone(),
         );
         store.register_with_unit("ack", "From arrival to ack", Unit::Seconds, metrics.ack_seconds.clone());
+        let about = "From arrival to the beginning of the PUT";
+        store.register_with_unit("queue", about, Unit::Seconds, metrics.queue_seconds.clone());
         store.register_with_unit("put", "Log object PUTs", Unit::Seconds, metrics.put_seconds.clone());
         store.register_with_unit(
             "unflushed",

@@ -16,10 +16,12 @@ use bytes::Bytes;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::time::{Instant, sleep, timeout_at};
+use tracing::{Instrument, Span};
 use wadi_model::{Bucket, ErrorKind, Fault, ShardId, Told};
 
 use crate::host::{Host, Located, NotOpen, Owner};
 use crate::shard::{LogReadError, LookupError, Shard};
+use crate::trace::TARGET;
 use follow::Followers;
 use lanes::Lanes;
 use rows::Kept;
@@ -100,7 +102,15 @@ impl Peer {
             let why = format!("gateway {} at {address}: {why}", self.owner.gateway);
             NoGood::Unanswered(Unanswered { unsent, why })
         };
-        let answer = self.peers.ask(address, self.shard, call, message, patience).await;
+        let (call_name, gateway) = (call.name(), &self.owner.gateway);
+        // What is asked beside all requests belongs to no trace.
+        let span = match Span::current().is_none() {
+            true => Span::none(),
+            false => {
+                tracing::debug_span!(target: TARGET, "forward", otel.kind = "client", shard = i64::from(self.shard.0), call = call_name, %gateway)
+            }
+        };
+        let answer = self.peers.ask(address, self.shard, call, message, patience).instrument(span).await;
         let answer = answer.map_err(|e| unanswered(e.unsent, e.why))?;
         let read = message::read::<Result<A, Told>>(&answer);
         let (answer, sections) = read.map_err(|e| unanswered(false, e.to_string()))?;

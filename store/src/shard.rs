@@ -23,6 +23,7 @@ use wadi_model::{Bucket, LogSeq, Offset, Token};
 
 use crate::claim::Claim;
 use crate::context::{Context, Share};
+use crate::trace::Stages;
 use actor::Command;
 use packs::{Looked, PackState, Weight};
 use rows::{Keep, Rows};
@@ -173,6 +174,7 @@ impl Shard {
         if let Payload::Keyed(keyed) = &mut prepared.payload {
             keyed.read(&self.shared, Keep::Missing).await?;
         }
+        prepared.stages = Stages::queued(self.shared.claim.shard().0);
         let (reply, answer) = oneshot::channel();
         let append = Command::Append { part: Box::new(prepared), share, reply };
         self.commands.send(append).await.map_err(|_| AppendError::NotOwned)?;

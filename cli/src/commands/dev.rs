@@ -4,7 +4,7 @@ use clap::Args;
 
 use crate::config::{ConfigArgs, ServerConfig, ServerKind};
 use crate::failure::Failure;
-use crate::{logging, output, server};
+use crate::{output, server, telemetry};
 
 /// Start everything in one process, on a local directory.
 #[derive(Debug, Args)]
@@ -23,9 +23,11 @@ pub(super) async fn start(kind: ServerKind, args: ConfigArgs) -> Result<(), Fail
     if args.print_config {
         return output::line(config.to_toml()?.trim_end());
     }
-    logging::start(&config)?;
-    match kind {
-        ServerKind::Dev | ServerKind::Gateway => server::serve(config).await,
-        ServerKind::Compactor => server::compact_alone(config).await,
-    }
+    let mut telemetry = telemetry::start(kind, &config)?;
+    let done = match kind {
+        ServerKind::Dev | ServerKind::Gateway => server::serve(config, &mut telemetry).await,
+        ServerKind::Compactor => server::compact_alone(config, &mut telemetry).await,
+    };
+    telemetry.stop().await;
+    done
 }

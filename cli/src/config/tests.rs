@@ -115,3 +115,21 @@ fn a_compactor_needs_the_etcd_of_its_gateways() {
         error(ServerKind::Compactor, None, &[&etcd[..], &["--compact-check-interval", "0s"]].concat());
     assert!(error.contains("compact_check_interval is 0s"), "{error}");
 }
+
+#[test]
+fn telemetry_goes_nowhere_unless_a_receiver_is_named() {
+    let config = load(ServerKind::Dev, None, &[]).unwrap();
+    assert_eq!((config.otlp_endpoint, config.trace_sample_ratio), (None, 0.1));
+    let file = "otlp_endpoint = \"http://collector:4317\"\ntrace_sample_ratio = 1.0";
+    let config = load(ServerKind::Dev, Some(file), &["--trace-sample-ratio", "0"]).unwrap();
+    assert_eq!(
+        (config.otlp_endpoint.as_deref(), config.trace_sample_ratio),
+        (Some("http://collector:4317"), 0.0)
+    );
+    let wrong = error(ServerKind::Dev, None, &["--otlp-endpoint", "collector:4317"]);
+    assert!(wrong.contains("otlp_endpoint \"collector:4317\" is no URL"), "{wrong}");
+    for ratio in ["1.5", "-1", "nan"] {
+        let wrong = error(ServerKind::Dev, None, &[&format!("--trace-sample-ratio={ratio}")]);
+        assert!(wrong.contains("must be from 0 to 1"), "{wrong}");
+    }
+}

@@ -19,6 +19,7 @@ impl ServerConfig {
         self.check_advertised()?;
         self.check_store()?;
         self.check_meta()?;
+        self.check_telemetry()?;
         self.check_numbers()
     }
 
@@ -109,6 +110,21 @@ impl ServerConfig {
                 .hint("give --etcd-endpoints http://host:2379,…")),
             (Meta::Embedded, false) => Err(Failure::usage("etcd_endpoints is given, but meta is embedded")
                 .hint("give --meta etcd, or leave the endpoints out")),
+            _ => Ok(()),
+        }
+    }
+
+    fn check_telemetry(&self) -> Result<(), Failure> {
+        if !(0.0..=1.0).contains(&self.trace_sample_ratio) {
+            let message =
+                format!("trace_sample_ratio is {}; it must be from 0 to 1", self.trace_sample_ratio);
+            return Err(Failure::usage(message));
+        }
+        match &self.otlp_endpoint {
+            Some(url) if !url.starts_with("http://") && !url.starts_with("https://") => {
+                Err(Failure::usage(format!("otlp_endpoint \"{url}\" is no URL"))
+                    .hint("write http://host:4317, the address of an OTLP receiver that takes gRPC"))
+            }
             _ => Ok(()),
         }
     }

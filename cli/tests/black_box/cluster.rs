@@ -16,12 +16,17 @@ use crate::load::{Load, Tally, Write, check, create_tables};
 use crate::peers::Peer;
 
 /// A setup of gateways that share everything.
-fn setup(etcd: &Peer, data: &tempfile::TempDir) -> Setup {
-    Setup::gateway(&format!(
-        "--object-store file://{} --meta etcd --etcd-endpoints {} --lease-ttl 6s --shards 6",
-        data.path().display(),
+pub(crate) fn setup(etcd: &Peer, data: &tempfile::TempDir) -> Setup {
+    Setup::gateway(&flags(etcd, data))
+}
+
+/// What all processes of such a cluster are told.
+pub(crate) fn flags(etcd: &Peer, data: &tempfile::TempDir) -> String {
+    let data = data.path().display();
+    format!(
+        "--object-store file://{data} --meta etcd --etcd-endpoints {} --lease-ttl 6s --shards 6",
         etcd.url()
-    ))
+    )
 }
 
 /// How many shards each gateway has, as the first one says it.
@@ -39,7 +44,7 @@ async fn loads(api: &Api) -> Vec<usize> {
 }
 
 /// Waits until every gateway has its share of the six shards.
-async fn until_even(servers: &[&Server]) {
+pub(crate) async fn until_even(servers: &[&Server]) {
     for server in servers {
         while loads(&server.api).await != vec![6 / servers.len(); servers.len()] {
             sleep(Duration::from_millis(20)).await;

@@ -38,4 +38,5 @@ mod sigkill;
 mod single_owner;
 mod tail;
 mod takeover_etcd;
+mod telemetry;
 mod torture;

@@ -107,6 +107,73 @@ impl Peer {
         peer.started("/").await.with_bucket().await
     }
 
+    /// rotel, an OTLP receiver, at `url` over gRPC; it writes what it takes into its log.
+    pub(crate) async fn rotel() -> Peer {
+        let directory = tempfile::tempdir().unwrap();
+        let [grpc, http] = free_ports().map(|port| format!("127.0.0.1:{port}"));
+        let pid = directory.path().join("pid").display().to_string();
+        let args = [
+            "start",
+            "--otlp-grpc-endpoint",
+            &grpc,
+            "--otlp-http-endpoint",
+            &http,
+            "--exporter",
+            "blackhole",
+            "--debug-log",
+            "traces",
+            "--debug-log",
+            "metrics",
+            "--debug-log",
+            "logs",
+            "--debug-log-verbosity",
+            "detailed",
+            "--pid-file",
+            &pid,
+        ];
+        let args = args.map(str::to_owned).to_vec();
+        let program = of_packages("rotel/rotel-agent");
+        let install = "the Python environment of the tests (`make tools`)";
+        let url = format!("http://{http}");
+        let peer = Peer { directory, program, args, env: Vec::new(), install, url, process: None };
+        Peer { url: format!("http://{grpc}"), ..peer.started("/").await }
+    }
+
+    /// Prometheus, which scrapes these servers; nothing if it is not installed.
+    pub(crate) async fn prometheus(targets: &[&str]) -> Option<Peer> {
+        Command::new("prometheus").arg("--version").output().ok()?;
+        let directory = tempfile::tempdir().unwrap();
+        let [port] = free_ports().map(|port| format!("127.0.0.1:{port}"));
+        let targets: Vec<&str> = targets.iter().map(|url| url.trim_start_matches("http://")).collect();
+        let config = format!(
+            "scrape_configs: [{{job_name: wadi, scrape_interval: 200ms, scrape_timeout: 200ms, static_configs: [{{targets: {targets:?}}}]}}]"
+        );
+        let file = directory.path().join("prometheus.yml");
+        std::fs::write(&file, config).unwrap();
+        let data = directory.path().join("data");
+        let args = vec![
+            format!("--config.file={}", file.display()),
+            format!("--storage.tsdb.path={}", data.display()),
+            format!("--web.listen-address={port}"),
+        ];
+        let (install, url) = ("the package prometheus", format!("http://{port}"));
+        let peer = Peer {
+            directory,
+            program: "prometheus".into(),
+            args,
+            env: Vec::new(),
+            install,
+            url,
+            process: None,
+        };
+        Some(peer.started("/-/ready").await)
+    }
+
+    /// What it has written to its log.
+    pub(crate) fn log(&self) -> String {
+        std::fs::read_to_string(self.directory.path().join("log")).unwrap_or_default()
+    }
+
     pub(crate) fn url(&self) -> &str {
         &self.url
     }
@@ -177,6 +244,14 @@ pub(crate) fn s3_flags(endpoint: &str, prefix: &str) -> String {
 pub(crate) fn of_environment(name: &str) -> PathBuf {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
     root.join(".venv/bin").join(name)
+}
+
+/// A program that lies in a Python package of the project's environment.
+fn of_packages(path: &str) -> PathBuf {
+    let lib = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().join(".venv/lib");
+    let versions = std::fs::read_dir(&lib).into_iter().flatten().flatten();
+    let mut found = versions.map(|version| version.path().join("site-packages").join(path));
+    found.find(|path| path.is_file()).unwrap_or_else(|| PathBuf::from(path))
 }
 
 /// Ports below those that the system gives to others by itself, so that they stay free while a server is restarted;

@@ -9,17 +9,20 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 use serde::Serialize;
 use tokio::time::Instant;
+use tracing::Instrument;
 use wadi_model::partition::Grouping;
 use wadi_model::reject::{Rejects, RowError};
 use wadi_model::{ErrorKind, Schema, Table};
 use wadi_store::context::Share;
 use wadi_store::shard::{Keyed, Stamp};
+use wadi_store::trace::TARGET;
 
 use crate::app::Gateway;
 use crate::body::encoding::{Encoding, ReceiveLimits, Room, receive};
 use crate::body::{self, BodyError, BodyFormat, BodyLimits, Decoded};
 use crate::problem::Problem;
 use crate::request::RequestId;
+use crate::trace;
 use crate::write::{self, Rows, Written, WrittenRange};
 use rejected::Rejected;
 
@@ -101,7 +104,8 @@ impl Received {
         let (parts, body) = request.into_parts();
         let format = format_of(&parts.headers)?;
         let mark = stamp::Mark::of(&parts.headers)?;
-        let (body, _shares) = take_body(gateway, &parts.headers, body).await?;
+        let span = tracing::debug_span!(target: TARGET, "receive");
+        let (body, _shares) = take_body(gateway, &parts.headers, body).instrument(span).await?;
         Ok(Received { table, intent, on_error, request_id, mark, format, body, began, _shares })
     }
 
@@ -135,7 +139,9 @@ impl Received {
             ..BodyLimits::default()
         };
         let (format, body) = (self.format, self.body.clone());
-        let decoded = gateway.host().context().cpu.run(move || work(format, body, &limits)).await;
+        let span = tracing::debug_span!(target: TARGET, "decode");
+        let decoded = gateway.host().context().cpu.run(move || work(format, body, &limits));
+        let decoded = decoded.instrument(span).await;
         let panicked = || Problem::new(ErrorKind::Internal, "internal", "reading the body panicked");
         decoded.unwrap_or_else(|| Err(panicked()))
     }
@@ -163,7 +169,7 @@ impl Received {
         }
         let gateway = gateway.clone();
         let work = async move { self.write_all(&gateway, rows).await };
-        let done = wadi_store::task::spawn(work).await;
+        let done = wadi_store::task::spawn(trace::carry(work)).await;
         done.unwrap_or_else(|e| Err(Problem::new(ErrorKind::Internal, "internal", e.to_string())))
     }
 

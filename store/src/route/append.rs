@@ -14,12 +14,14 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::time::{Instant, sleep};
+use tracing::Instrument;
 use wadi_model::Told;
 
 use super::lanes::Taken;
 use super::part::{self, PartHead};
 use super::{AGAIN, ANSWER, At, Call, NoGood, Peer, Route, RouteError};
 use crate::shard::{self, AppendError, Appended, Part, Prepared};
+use crate::trace::TARGET;
 
 /// The longest wait for an answer: a PUT and its repetitions, with what waits before it.
 const PATIENCE: Duration = ANSWER;
@@ -28,6 +30,12 @@ impl Route {
     /// Appends a part to its bucket, wherever that is, and waits until it is durable and readable. `patience` is for finding its
     /// owner; it is over when the outcome of a try is in doubt for longer.
     pub async fn append(&self, part: Part, patience: Duration) -> Result<Appended, RouteError<AppendError>> {
+        let span =
+            tracing::debug_span!(target: TARGET, "route", shard = i64::from(self.shard(&part.bucket).0));
+        self.append_part(part, patience).instrument(span).await
+    }
+
+    async fn append_part(&self, part: Part, patience: Duration) -> Result<Appended, RouteError<AppendError>> {
         let deadline = Instant::now() + patience;
         let shard = self.shard(&part.bucket);
         let context = self.inner.host.context();

@@ -20,6 +20,7 @@ use crate::context::Context;
 use crate::keyed::KeyedTable;
 use crate::keys::row;
 use crate::shard::{AppendError, EncodedChunk, Keyed, KeyedRows, Payload, Prepared, Stamp, Targets};
+use crate::trace::Stages;
 
 /// What is said of a part beside its bytes.
 #[derive(Debug, Serialize, Deserialize)]
@@ -178,7 +179,8 @@ pub(super) async fn read(
             Payload::Keyed(keyed_of(bucket, schema, &table, keyed, &sections, rows as usize)?)
         }
     };
-    Ok(Prepared { bucket, schema, compression, rows, raw_bytes, stamp, payload })
+    let stages = Stages::none();
+    Ok(Prepared { bucket, schema, compression, rows, raw_bytes, stamp, payload, stages })
 }
 
 fn malformed(what: &str) -> AppendError {

@@ -12,6 +12,7 @@ use super::merging::{Changes, KeyedRows};
 use super::part::{AppendError, Part, Stamp, raw_bytes};
 use crate::container::{COLUMN_CHUNK_BYTES, ColumnSegment, Frame};
 use crate::context::Context;
+use crate::trace::Stages;
 
 /// A part on its way into a log object.
 #[derive(Debug)]
@@ -23,6 +24,8 @@ pub(crate) struct Prepared {
     pub raw_bytes: usize,
     pub stamp: Option<Stamp>,
     pub payload: Payload,
+    /// Where it is in its shard, for its request's trace.
+    pub stages: Stages,
 }
 
 /// The rows of a part.
@@ -48,7 +51,8 @@ impl Prepared {
             Payload::Changes(_) => return None,
         };
         let Prepared { bucket, schema, compression, rows, raw_bytes, ref stamp, .. } = *self;
-        Some(Prepared { bucket, schema, compression, rows, raw_bytes, stamp: stamp.clone(), payload })
+        let (stamp, stages) = (stamp.clone(), Stages::none());
+        Some(Prepared { bucket, schema, compression, rows, raw_bytes, stamp, payload, stages })
     }
 
     /// What it takes in memory until it is acked.
@@ -93,7 +97,8 @@ pub(crate) async fn prepare(
     } else {
         Payload::Rows(rows)
     };
-    Ok(Prepared { bucket, schema, compression, rows: count, raw_bytes, stamp, payload })
+    let stages = Stages::none();
+    Ok(Prepared { bucket, schema, compression, rows: count, raw_bytes, stamp, payload, stages })
 }
 
 fn too_many_rows() -> AppendError {

@@ -65,6 +65,7 @@ pub(super) async fn flush(shared: &Shared, header: Header, open: OpenObject) -> 
     };
     let sealed = context.cpu.run(work).await;
     let put_began = Instant::now();
+    slots.iter_mut().for_each(|slot| slot.part.stages.put(header.seq.0));
     let object = match sealed.unwrap_or_else(|| Err(AppendError::Internal("encoding panicked".into()))) {
         Ok(object) => object,
         Err(error) => {
@@ -131,7 +132,7 @@ impl Piece {
     fn take(slot: &mut Slot) -> Piece {
         let empty =
             Payload::Rows(RecordBatch::new_empty(std::sync::Arc::new(arrow::datatypes::Schema::empty())));
-        let Prepared { bucket, schema, compression, rows, raw_bytes, stamp, payload } = &mut slot.part;
+        let Prepared { bucket, schema, compression, rows, raw_bytes, stamp, payload, .. } = &mut slot.part;
         let base_offset = slot.base_offset.0;
         let kind = match payload {
             Payload::Rows(_) | Payload::Chunk(_) => ChunkKind::Log,

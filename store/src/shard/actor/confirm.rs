@@ -114,6 +114,7 @@ impl Actor {
             metrics.acked_bytes.inc_by(part.raw_bytes as u64);
             metrics.ack_seconds.observe(arrived.elapsed().as_secs_f64());
             let queued = put_began.saturating_duration_since(arrived);
+            metrics.queue_seconds.observe(queued.as_secs_f64());
             let appended = Appended { base_offset, rows: part.rows, again: false, queued, put };
             drop(share);
             drop(reply.send(Ok(appended)));
