@@ -26,6 +26,8 @@ pub struct Objects {
     pub store: Arc<dyn ObjectStore>,
     /// The root.
     pub root: Path,
+    /// Where it is, always written in the same way: `s3://bucket/prefix` or `file:///directory`.
+    pub url: String,
     /// The directory, if it is one.
     pub directory: Option<PathBuf>,
     /// How it is. Of a directory nothing is noted: its errors are never repeated, and so always told.
@@ -85,10 +87,11 @@ pub fn open(url: &str, s3: &S3Options, env: &Env) -> Result<Objects, OpenError> 
 pub fn open_directory(path: PathBuf) -> Result<Objects, OpenError> {
     let failed = |source| OpenError::Directory { path: path.clone(), source };
     std::fs::create_dir_all(&path).map_err(failed)?;
+    let url = format!("file://{}", path.canonicalize().map_err(failed)?.display());
     let settings = |source| OpenError::Settings { url: path.display().to_string(), source };
     let store = LocalFileSystem::new_with_prefix(&path).map_err(settings)?.with_fsync(true);
     let health = Health::default();
-    Ok(Objects { store: Arc::new(store), root: Path::default(), directory: Some(path), health })
+    Ok(Objects { store: Arc::new(store), root: Path::default(), url, directory: Some(path), health })
 }
 
 fn open_s3(url: &str, rest: &str, options: &S3Options, env: &Env) -> Result<Objects, OpenError> {
@@ -114,5 +117,7 @@ fn open_s3(url: &str, rest: &str, options: &S3Options, env: &Env) -> Result<Obje
     let store = builder.build().map_err(|source| OpenError::Settings { url: url.to_owned(), source })?;
     let health = Health::new(env.clone());
     let store = Arc::new(Guarded::new(Arc::new(store), health.clone()));
-    Ok(Objects { store, root: Path::from(prefix), directory: None, health })
+    let root = Path::from(prefix);
+    let url = format!("s3://{bucket}/{root}");
+    Ok(Objects { store, root, url, directory: None, health })
 }

@@ -129,7 +129,7 @@ impl Two {
 }
 
 fn gateway(world: &World, wire: &Arc<Wire>, address: &str) -> Route {
-    let cluster = Cluster { id: "c".into(), format: 1, shards: 1, generation: 1 };
+    let cluster = Cluster { id: "c".into(), format: 1, shards: 1, generation: 1, meta: None };
     let meta: Arc<dyn MetaStore> = world.meta.clone();
     let host = Host::start(world.context.clone(), meta, cluster, address.to_owned());
     let route = Route::new(host, wire.clone());
