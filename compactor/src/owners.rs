@@ -17,6 +17,7 @@ use wadi_store::owners::Owners;
 use wadi_store::secret::ClusterSecret;
 use wadi_store::shard::{Deletable, PackError, Round};
 use wadi_store::stored::PackName;
+use wadi_store::versions::{INTERNAL, INTERNAL_HEADER};
 
 /// How long an owner may take to answer. A commit reads the packs' footers, and is one PUT.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -58,6 +59,7 @@ impl RemoteOwners {
         let unreachable =
             |e: reqwest::Error| PackError::Unavailable(format!("gateway {}: {e}", owner.address));
         let call = self.http.post(&url).header(AUTHORIZATION, self.secret.bearer()).timeout(PATIENCE);
+        let call = call.header(INTERNAL_HEADER, INTERNAL);
         let answer = call.json(body).send().await.map_err(unreachable)?;
         let status = answer.status();
         let body = answer.bytes().await.map_err(unreachable)?;

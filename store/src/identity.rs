@@ -22,6 +22,9 @@ use crate::cluster::{Cluster, ClusterError, MetaId, MetaKind};
 use crate::metadata::MetadataError;
 use crate::objects::Objects;
 
+pub use adopt::{Adopted, SWEEPS, adopt};
+
+mod adopt;
 #[cfg(test)]
 mod tests;
 
@@ -83,6 +86,14 @@ pub enum IdentityError {
         root: String,
         /// What is left of it.
         left: &'static str,
+    },
+    /// A root that cannot be given to a meta store.
+    #[error("the root {root} cannot be given to this meta store: {why}")]
+    NotAdopted {
+        /// The root.
+        root: String,
+        /// Why.
+        why: String,
     },
     /// What the meta store holds cannot be read.
     #[error("the meta store's \"{KEY}\" cannot be read: {0}")]
@@ -150,54 +161,59 @@ pub(crate) async fn holds(objects: &Objects, below: &str) -> Result<bool, Cluste
 pub(crate) async fn check(
     meta: &dyn MetaStore,
     kind: MetaKind,
-    mut cluster: Cluster,
+    cluster: Cluster,
     objects: &Objects,
     env: &Env,
 ) -> Result<Cluster, MetadataError> {
-    let identity = read(meta).await?;
+    match agree(meta, kind, &cluster, objects).await? {
+        true => Ok(cluster),
+        false => bind(meta, kind, &cluster, objects, env).await,
+    }
+}
+
+/// Whether a meta store and a root belong together; an error if they do not. False if the root names none, and this one knows
+/// something of it: then it is to be bound.
+pub async fn agree(
+    meta: &dyn MetaStore,
+    kind: MetaKind,
+    cluster: &Cluster,
+    objects: &Objects,
+) -> Result<bool, MetadataError> {
     let other = |bound: String, here: String| IdentityError::OtherMeta {
         root: objects.url.clone(),
         cluster: cluster.id.clone(),
         bound,
         here,
     };
-    let (identity, bound) = match (identity, cluster.meta.clone()) {
+    let nothing = || format!("the {kind} given here knows nothing of it");
+    let (identity, bound) = match (read(meta).await?, &cluster.meta) {
         (Some(identity), Some(bound)) => (identity, bound),
-        (None, Some(bound)) => {
-            return Err(other(bound.to_string(), format!("the {kind} given here knows nothing of it")).into());
+        (None, Some(bound)) => return Err(other(bound.to_string(), nothing()).into()),
+        (_, None) if meta.list("").await?.entries.is_empty() => {
+            return Err(other("another meta store".to_owned(), nothing()).into());
         }
-        (identity, None) => {
-            let used = !meta.list("").await?.entries.is_empty();
-            if !used {
-                let bound = "another meta store".to_owned();
-                return Err(other(bound, format!("the {kind} given here knows nothing of it")).into());
-            }
-            cluster = bind(meta, kind, identity, &cluster, objects, env).await?;
-            return Ok(cluster);
-        }
+        (_, None) => return Ok(false),
     };
-    if identity.meta != bound || identity.cluster != cluster.id {
+    if identity.meta != *bound || identity.cluster != cluster.id {
         let here = format!("the one given here is {} of cluster {}", identity.meta, identity.cluster);
         return Err(other(bound.to_string(), here).into());
     }
     if kind != MetaKind::Embedded && identity.root != objects.url {
-        let (meta, known) = (identity.meta, identity.root);
-        let error = IdentityError::OtherRoot { meta, cluster: cluster.id, known, root: objects.url.clone() };
-        return Err(error.into());
+        let (meta, known, root) = (identity.meta, identity.root, objects.url.clone());
+        return Err(IdentityError::OtherRoot { meta, cluster: cluster.id.clone(), known, root }.into());
     }
-    Ok(cluster)
+    Ok(true)
 }
 
 /// Binds a root that names no meta store to the one in which its cluster's keys stand.
 async fn bind(
     meta: &dyn MetaStore,
     kind: MetaKind,
-    identity: Option<Identity>,
     cluster: &Cluster,
     objects: &Objects,
     env: &Env,
 ) -> Result<Cluster, MetadataError> {
-    let bound = match identity {
+    let bound = match read(meta).await? {
         // A start that was cut off, or one at the same time.
         Some(identity) => Cluster { meta: Some(identity.meta), ..cluster.clone() },
         None => {

@@ -18,6 +18,7 @@ pub use health::{Health, Illness};
 mod counted;
 mod guarded;
 mod health;
+mod plain;
 
 /// An object store and the cluster's root in it.
 #[derive(Clone, Debug)]
@@ -43,6 +44,25 @@ pub struct S3Options {
     pub region: Option<String>,
     /// Whether plain HTTP may be used.
     pub allow_http: bool,
+    /// Credentials, if they are not to be looked for in the environment.
+    pub keys: Option<S3Keys>,
+}
+
+/// Credentials for S3. Never shown.
+#[derive(Clone)]
+pub struct S3Keys {
+    /// The access key.
+    pub id: String,
+    /// The secret key.
+    pub secret: String,
+    /// The session token of credentials that end.
+    pub token: Option<String>,
+}
+
+impl std::fmt::Debug for S3Keys {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("S3Keys")
+    }
 }
 
 /// A store that cannot be opened.
@@ -113,6 +133,12 @@ fn open_s3(url: &str, rest: &str, options: &S3Options, env: &Env) -> Result<Obje
     }
     if let Some(region) = &options.region {
         builder = builder.with_region(region);
+    }
+    if let Some(keys) = &options.keys {
+        builder = builder.with_access_key_id(&keys.id).with_secret_access_key(&keys.secret);
+        if let Some(token) = &keys.token {
+            builder = builder.with_token(token);
+        }
     }
     let store = builder.build().map_err(|source| OpenError::Settings { url: url.to_owned(), source })?;
     let health = Health::new(env.clone());

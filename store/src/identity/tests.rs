@@ -181,3 +181,48 @@ async fn an_embedded_start_that_was_cut_off_is_begun_anew() {
     let (_, made) = open_embedded(&objects).await.unwrap();
     assert_eq!(made.meta.unwrap().kind, MetaKind::Embedded);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_root_moves_from_embedded_metadata_to_etcd() {
+    let (objects, env) = (root(&Arc::default(), "w"), Env::default());
+    let (meta, made) = open_embedded(&objects).await.unwrap();
+    let keys: Vec<String> = (0..200).map(|n| format!("catalog/tables/t.{n}")).collect();
+    for key in &keys {
+        meta.txn(Txn::new().put(key, vec![7; 9_000])).await.unwrap();
+    }
+    meta.txn(Txn::new().put("sweeps/0", "77")).await.unwrap();
+    let session = meta.session(std::time::Duration::from_secs(10)).await.unwrap();
+    meta.txn(Txn::new().put_in(session.id(), "shards/0/owner", "me")).await.unwrap();
+    meta.close().await.unwrap();
+
+    let etcd = MemoryStore::new();
+    // What an earlier try has left.
+    etcd.txn(Txn::new().put("catalog/tables/t.gone", "x")).await.unwrap();
+    let adopted = adopt(&objects, &etcd, &env).await.unwrap();
+    assert_eq!((&adopted.before, adopted.now.generation), (&made, 2));
+    assert_eq!((&adopted.now.id, adopted.now.shards), (&made.id, made.shards));
+    let mut found: Vec<String> =
+        etcd.list("").await.unwrap().entries.into_iter().map(|entry| entry.key).collect();
+    found.retain(|key| key != KEY);
+    let mut keys = keys;
+    keys.sort_unstable();
+    assert_eq!(found, keys, "no session, no sweeps, nothing old");
+    assert_eq!(start(&etcd, &objects).await.unwrap(), adopted.now);
+    assert!(open_embedded(&objects).await.is_err());
+}
+
+#[tokio::test]
+async fn a_moved_root_is_adopted_and_an_empty_meta_store_is_not() {
+    let (store, env) = (Arc::default(), Env::default());
+    let (first, second, meta) = (root(&store, "w"), root(&store, "moved"), MemoryStore::new());
+    let made = found(&meta, &fresh(), &first).await.unwrap().unwrap();
+    let told = adopt(&first, &MemoryStore::new(), &env).await.unwrap_err().to_string();
+    assert!(told.contains("knows nothing of the cluster") && told.contains("s3://bucket/w"), "{told}");
+    assert_eq!(start(&meta, &first).await.unwrap(), made, "nothing was changed");
+
+    made.create(second.store.as_ref(), &second.root).await.unwrap();
+    let adopted = adopt(&second, &meta, &env).await.unwrap();
+    assert_eq!((adopted.copied, adopted.now.generation), (0, 2));
+    assert_eq!(start(&meta, &second).await.unwrap(), adopted.now);
+    assert!(start(&meta, &first).await.is_err(), "the place before is no root any more");
+}
