@@ -98,6 +98,11 @@ pub(crate) fn is_there(steps: &[Step]) -> bool {
     steps.iter().any(|step| step.step == BUCKET && matches!(step.state, State::AlreadySo | State::Done))
 }
 
+/// A number of days in words.
+fn days(count: i32) -> String {
+    if count == 1 { "a day".to_owned() } else { format!("{count} days") }
+}
+
 /// A bucket that is to be prepared.
 #[derive(Debug)]
 pub(crate) struct Bucket {

@@ -10,7 +10,7 @@ use aws_sdk_s3::types::{
 };
 
 use super::trouble::Trouble;
-use super::{Bucket, Look};
+use super::{Bucket, Look, days};
 
 /// What every rule's name begins with.
 const NAME: &str = "wadi";
@@ -35,8 +35,10 @@ impl Rule {
     /// In words.
     fn says(&self) -> String {
         match self.action {
-            Action::AbortUploads => format!("uploads that are not completed in {} days are ended", self.days),
-            Action::ExpireNoncurrent => format!("what is deleted is gone after {} days", self.days),
+            Action::AbortUploads => {
+                format!("uploads that are not completed in {} are ended", days(self.days))
+            }
+            Action::ExpireNoncurrent => format!("what is deleted is gone for good after {}", days(self.days)),
         }
     }
 

@@ -7,7 +7,7 @@ use aws_sdk_s3::types::{
 };
 
 use super::trouble::Trouble;
-use super::{Bucket, Look, REGION};
+use super::{Bucket, Look, REGION, days};
 
 impl Bucket {
     pub(super) async fn look_for(&self) -> Result<Look, Trouble> {
@@ -136,8 +136,8 @@ impl Bucket {
         let found = found.map_err(|e| Trouble::of(e, "s3:GetBucketVersioning"))?;
         let on = found.status() == Some(&BucketVersioningStatus::Enabled);
         let seen = match on {
-            true => format!("what is deleted is kept for {} days", self.wanted.noncurrent_days),
-            false => "what is deleted is gone".to_owned(),
+            true => format!("what is deleted is kept, for {}", days(self.wanted.noncurrent_days)),
+            false => "what is deleted is gone at once".to_owned(),
         };
         Ok(if on == self.wanted.versions { Look::Right(seen) } else { Look::Wrong(seen) })
     }

@@ -27,14 +27,8 @@ fn steps(output: &Output, code: i32) -> Vec<(String, String)> {
     steps.iter().map(|step| (text(step, "step"), text(step, "state"))).collect()
 }
 
-const SETTINGS: [&str; 6] = [
-    "bucket",
-    "encryption",
-    "public access block",
-    "versioning",
-    "rule for uploads",
-    "rule for versions",
-];
+const SETTINGS: [&str; 6] =
+    ["bucket", "encryption", "public access block", "versioning", "rule for uploads", "rule for versions"];
 
 /// The states of the settings, and that all examinations are well.
 #[track_caller]

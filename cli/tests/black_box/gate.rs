@@ -1,6 +1,6 @@
 //! A proxy that a test looks through: each request is shown to a function, which lets it pass, changes its head, or answers it.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use axum::Router;
 use axum::body::{Body, to_bytes};
@@ -17,7 +17,7 @@ const MAX_BODY: usize = 256 << 20;
 type Keeper = dyn Fn(&mut Parts) -> Option<Response> + Send + Sync;
 
 struct Inner {
-    upstream: String,
+    upstream: Arc<OnceLock<String>>,
     http: reqwest::Client,
     keeper: Box<Keeper>,
 }
@@ -27,8 +27,16 @@ pub(crate) async fn gate(
     upstream: &str,
     keeper: impl Fn(&mut Parts) -> Option<Response> + Send + Sync + 'static,
 ) -> String {
+    gate_to(Arc::new(OnceLock::from(upstream.to_owned())), keeper).await
+}
+
+/// The same in front of a server that is not there yet.
+pub(crate) async fn gate_to(
+    upstream: Arc<OnceLock<String>>,
+    keeper: impl Fn(&mut Parts) -> Option<Response> + Send + Sync + 'static,
+) -> String {
     let http = reqwest::Client::builder().no_proxy().build().unwrap();
-    let inner = Inner { upstream: upstream.to_owned(), http, keeper: Box::new(keeper) };
+    let inner = Inner { upstream, http, keeper: Box::new(keeper) };
     serve(Router::new().fallback(pass).with_state(Arc::new(inner))).await
 }
 
@@ -56,7 +64,8 @@ async fn pass(State(inner): State<Arc<Inner>>, request: Request) -> Response {
         return answer;
     }
     let target = parts.uri.path_and_query().map_or("/", |p| p.as_str());
-    let request = inner.http.request(parts.method, format!("{}{target}", inner.upstream));
+    let upstream = inner.upstream.get().map_or("", String::as_str);
+    let request = inner.http.request(parts.method, format!("{upstream}{target}"));
     let answer = async {
         let answer = request.headers(passed_on(parts.headers)).body(body).send().await?;
         let (status, headers) = (answer.status(), passed_on(answer.headers().clone()));

@@ -94,7 +94,8 @@ async fn a_root_with_embedded_metadata_moves_to_etcd_by_adoption_alone() {
     let server = embedded(data.path()).into_ready().await;
     let table = table_with_a_row(&server).await;
     let before = cluster_at(data.path());
-    refused(&gateway(&etcd, data.path()), &[before["id"].as_str().unwrap(), "embedded", "knows nothing"]).await;
+    refused(&gateway(&etcd, data.path()), &[before["id"].as_str().unwrap(), "embedded", "knows nothing"])
+        .await;
 
     let flags = etcd_flags(&etcd, data.path());
     let told = wadi(&format!("admin adopt {flags}"));
@@ -171,7 +172,8 @@ async fn a_root_of_a_later_wadi_is_refused() {
     let data = tempfile::tempdir().unwrap();
     let later = json!({ "format": 2, "id": "of another kind", "places": ["a", "b"] });
     std::fs::write(data.path().join("CLUSTER"), later.to_string()).unwrap();
-    let parts = ["CLUSTER", "format 2, which is not known here", env!("CARGO_PKG_VERSION"), "up to 1: upgrade"];
+    let parts =
+        ["CLUSTER", "format 2, which is not known here", env!("CARGO_PKG_VERSION"), "up to 1: upgrade"];
     refused(&embedded(data.path()), &parts).await;
     let etcd = Peer::etcd().await;
     refused(&gateway(&etcd, data.path()), &parts).await;

@@ -1,12 +1,12 @@
 //! Gateways of two versions refuse each other's calls, say why, and nothing is lost by it.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use http::HeaderValue;
 use serde_json::json;
 
-use crate::gate::gate;
+use crate::gate::gate_to;
 use crate::harness::{NDJSON, Setup};
 use crate::load::check_refusal;
 use crate::peers::Peer;
@@ -19,11 +19,11 @@ async fn gateways_of_two_versions_refuse_each_others_calls() {
         data.path().display(),
         etcd.url()
     );
-    // One listens behind a gate, through which the other one seems to be of a later version. Its port is known beforehand.
-    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    // One is behind a gate, through which the other one seems to be of a later version.
+    let address = Arc::new(OnceLock::new());
     let later = Arc::new(AtomicBool::new(true));
     let seems = later.clone();
-    let behind = gate(&format!("http://127.0.0.1:{port}"), move |parts| {
+    let behind = gate_to(address.clone(), move |parts| {
         if let Some(version) = parts.headers.get_mut("wadi-internal-version")
             && seems.load(Ordering::SeqCst)
         {
@@ -33,8 +33,8 @@ async fn gateways_of_two_versions_refuse_each_others_calls() {
     })
     .await;
     let setup = Setup::gateway(&format!("{flags} --advertise {behind}"));
-    let setup = setup.args(&["--listen", &format!("127.0.0.1:{port}")]);
     let owner = setup.ready().await;
+    address.set(owner.api.url.clone()).unwrap();
     owner.api.create_database().await;
     let spec = json!({ "name": "v", "columns": [{ "name": "a", "type": "int" }], "buckets": 2 });
     let table = owner.api.create_table(&spec).await;

@@ -9,7 +9,7 @@
 //! own log looks for itself (`log::create`), but SlateDB takes the answer for a rival's write: it left a hole in its
 //! numbered files, and the database could never be opened again. The simulation found it.
 //!
-//! **Plain.** Errors are told without what may be secret in them ([`plain`]).
+//! **Plain.** Errors are told without what may be secret in them (`plain`).
 
 use std::fmt;
 use std::ops::Range;

@@ -14,7 +14,7 @@ use serde::Serialize;
 use wadi_model::env::Env;
 use wadi_model::time::rfc3339;
 
-use super::plain::{is_refusal, refusal};
+use super::plain::refusal;
 
 /// Longest error that is kept, in characters.
 const LONGEST: usize = 400;
@@ -98,9 +98,9 @@ impl Health {
             }
             Err(error) => error,
         };
-        let refused = is_refusal(error);
-        let text = if refused { refusal(error) } else { error.to_string() };
-        let text = text.chars().take(LONGEST).collect();
+        let refusal = refusal(error);
+        let refused = refusal.is_some();
+        let text = refusal.unwrap_or_else(|| error.to_string()).chars().take(LONGEST).collect();
         let mut ill = self.ill.lock();
         let since = ill[place]
             .take()

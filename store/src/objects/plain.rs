@@ -8,7 +8,18 @@ use object_store::{Error, Result};
 
 const STORE: &str = "S3";
 
-/// A refusal in words.
+/// Codes by which a store refuses who asks, whatever the status of its answer is. Some come with 400.
+const REFUSALS: [&str; 7] = [
+    "AccessDenied",
+    "ExpiredToken",
+    "InvalidAccessKeyId",
+    "InvalidToken",
+    "RequestTimeTooSkewed",
+    "SignatureDoesNotMatch",
+    "TokenRefreshRequired",
+];
+
+/// What a store said, in words.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 struct Plain(String);
@@ -34,16 +45,17 @@ pub(super) fn error(error: Error) -> Error {
     }
 }
 
-/// Whether a store refuses who asks, and not what is asked.
-pub(super) fn is_refusal(error: &Error) -> bool {
-    matches!(error, Error::PermissionDenied { .. } | Error::Unauthenticated { .. })
-}
-
-/// The words of a refusal alone, without what was tried.
-pub(super) fn refusal(error: &Error) -> String {
+/// The words of a store that refuses who asks, and not what is asked.
+pub(super) fn refusal(error: &Error) -> Option<String> {
     match error {
-        Error::PermissionDenied { source, .. } | Error::Unauthenticated { source, .. } => source.to_string(),
-        other => other.to_string(),
+        Error::PermissionDenied { source, .. } | Error::Unauthenticated { source, .. } => {
+            Some(source.to_string())
+        }
+        Error::Generic { source, .. } => {
+            let words = source.to_string();
+            REFUSALS.iter().any(|code| words.starts_with(code)).then_some(words)
+        }
+        _ => None,
     }
 }
 
