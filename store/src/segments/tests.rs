@@ -75,7 +75,8 @@ impl World {
 
     /// The files in which the disk cache has its blocks.
     fn files(&self) -> Vec<PathBuf> {
-        let entries = fs::read_dir(self.dir.path().join("c").join(NAME)).unwrap();
+        let entries =
+            fs::read_dir(crate::disk_cache::place(self.dir.path(), "c", "s3://b/w").join(NAME)).unwrap();
         entries.map(|entry| entry.unwrap().path()).collect()
     }
 }
@@ -143,7 +144,7 @@ async fn a_directory_that_cannot_be_used_leaves_the_memory() {
     assert!(DiskCache::open(world.dir.path(), "c", "s3://b/w", 256 * MIB).is_none());
     drop(disk);
     // A cache's own directory.
-    fs::write(world.dir.path().join("c").join(NAME), "").unwrap();
+    fs::write(crate::disk_cache::place(world.dir.path(), "c", "s3://b/w").join(NAME), "").unwrap();
     let cache = world.open().await;
     assert!(matches!(cache.0, Tier::Memory(_)));
     assert_eq!(world.misses(&cache).await, 10);
