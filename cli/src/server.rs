@@ -207,7 +207,8 @@ fn explain(error: StartError) -> Failure {
         StartError::Meta(_) | StartError::Metadata(MetadataError::Meta(_)) => {
             Failure::new(message).hint("a directory is used by one process at a time; stop the other one")
         }
-        StartError::Objects(_) | StartError::Metadata(MetadataError::Cluster(_)) => {
+        StartError::Objects(_)
+        | StartError::Metadata(MetadataError::Cluster(_) | MetadataError::Refused(_)) => {
             Failure::new(message).hint("`wadi doctor --object-store …` examines the object store")
         }
         _ => Failure::new(message),

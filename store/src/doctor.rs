@@ -10,6 +10,8 @@ use tokio::time::Instant;
 use wadi_meta::{Compare, MetaStore, Txn, TxnOutcome};
 use wadi_model::env::Env;
 
+use crate::objects::told;
+
 #[cfg(test)]
 mod tests;
 
@@ -43,16 +45,23 @@ pub async fn examine(objects: &dyn ObjectStore, root: &Path, env: &Env) -> Vec<F
     let below = Path::from(format!("{root}/doctor/{:032x}", env.unique()));
     let path = |name: &str| below.clone().join(name);
     let object = path("object");
-    vec![
+    let mut findings = vec![
         timed("PUT", put(objects, &object)).await,
         timed("GET", get(objects, &object)).await,
         timed("LIST", list(objects, &below)).await,
+    ];
+    if findings.iter().all(|finding| !finding.ok) {
+        // All else would say the same.
+        return findings;
+    }
+    findings.extend([
         timed("clock", clock(objects, &object, env)).await,
         timed("DELETE", delete(objects, &object)).await,
         timed("create if absent", create_if_absent(objects, path("once"))).await,
         timed("one winner of a race", race(objects, path("race"))).await,
         timed("latency", latency(objects, path("latency"))).await,
-    ]
+    ]);
+    findings
 }
 
 /// Examines a meta store, in a key of its own.
@@ -83,7 +92,7 @@ async fn timed(check: &'static str, work: impl Future<Output = Result<String, St
 }
 
 async fn put(objects: &dyn ObjectStore, path: &Path) -> Result<String, String> {
-    objects.put(path, "wadi".into()).await.map_err(|e| e.to_string())?;
+    objects.put(path, "wadi".into()).await.map_err(|e| told(&e))?;
     Ok("objects can be written".into())
 }
 
@@ -95,12 +104,12 @@ async fn get(objects: &dyn ObjectStore, path: &Path) -> Result<String, String> {
         Err(Error::NotFound { .. }) => {
             Ok("objects may be read; there is none, as none could be written".into())
         }
-        Err(error) => Err(error.to_string()),
+        Err(error) => Err(told(&error)),
     }
 }
 
 async fn list(objects: &dyn ObjectStore, below: &Path) -> Result<String, String> {
-    let found: Vec<_> = objects.list(Some(below)).try_collect().await.map_err(|e| e.to_string())?;
+    let found: Vec<_> = objects.list(Some(below)).try_collect().await.map_err(|e| told(&e))?;
     Ok(match found.len() {
         0 => "names may be listed; there is none, as none could be written".into(),
         _ => "names can be listed".into(),
@@ -110,12 +119,12 @@ async fn list(objects: &dyn ObjectStore, below: &Path) -> Result<String, String>
 async fn delete(objects: &dyn ObjectStore, path: &Path) -> Result<String, String> {
     match objects.delete(path).await {
         Ok(()) | Err(Error::NotFound { .. }) => {}
-        Err(error) => return Err(error.to_string()),
+        Err(error) => return Err(told(&error)),
     }
     match objects.head(path).await {
         Err(Error::NotFound { .. }) => Ok("objects can be deleted".into()),
         Ok(_) => Err("an object was deleted and is still there".into()),
-        Err(error) => Err(format!("whether the object is gone cannot be seen: {error}")),
+        Err(error) => Err(format!("whether the object is gone cannot be seen: {}", told(&error))),
     }
 }
 
@@ -123,9 +132,13 @@ async fn delete(objects: &dyn ObjectStore, path: &Path) -> Result<String, String
 async fn clock(objects: &dyn ObjectStore, path: &Path, env: &Env) -> Result<String, String> {
     let before = env.now_millis();
     // Anew, as the time of the first one may be a while ago.
-    objects.put(path, "wadi".into()).await.map_err(|e| format!("the store's time is not known: {e}"))?;
+    objects
+        .put(path, "wadi".into())
+        .await
+        .map_err(|e| format!("the store's time is not known: {}", told(&e)))?;
     let after = env.now_millis();
-    let stamped = objects.head(path).await.map_err(|e| format!("the store's time is not known: {e}"))?;
+    let stamped =
+        objects.head(path).await.map_err(|e| format!("the store's time is not known: {}", told(&e)))?;
     let stamp = stamped.last_modified.timestamp_millis();
     let skew = match stamp {
         ahead if ahead > after => ahead - after,
@@ -148,11 +161,11 @@ async fn latency(objects: &dyn ObjectStore, path: Path) -> Result<String, String
     let (mut puts, mut gets) = (Vec::new(), Vec::new());
     for _ in 0..SAMPLES {
         let began = Instant::now();
-        objects.put(&path, vec![0; SAMPLE_BYTES].into()).await.map_err(|e| e.to_string())?;
+        objects.put(&path, vec![0; SAMPLE_BYTES].into()).await.map_err(|e| told(&e))?;
         puts.push(began.elapsed());
         let began = Instant::now();
         let read = async { objects.get(&path).await?.bytes().await };
-        read.await.map_err(|e| e.to_string())?;
+        read.await.map_err(|e| told(&e))?;
         gets.push(began.elapsed());
     }
     let _ = objects.delete(&path).await;
@@ -195,17 +208,16 @@ const NOT_FENCED: &str =
     "this store overwrites objects that must only be created; Wadi would lose data on it";
 
 async fn create_if_absent(objects: &dyn ObjectStore, path: Path) -> Result<String, String> {
-    create(objects, &path, 1).await.map_err(|e| format!("the first create failed: {e}"))?;
+    create(objects, &path, 1).await.map_err(|e| format!("the first create failed: {}", told(&e)))?;
     let second = create(objects, &path, 2).await;
-    let found =
-        objects.get(&path).await.map_err(|e| e.to_string())?.bytes().await.map_err(|e| e.to_string())?;
+    let found = objects.get(&path).await.map_err(|e| told(&e))?.bytes().await.map_err(|e| told(&e))?;
     let _ = objects.delete(&path).await;
     match second {
         Err(Error::AlreadyExists { .. }) if found.as_ref() == [1] => {
             Ok("the second create was refused".into())
         }
         Err(Error::AlreadyExists { .. }) | Ok(()) => Err(NOT_FENCED.into()),
-        Err(error) => Err(format!("the second create failed in another way: {error}")),
+        Err(error) => Err(format!("the second create failed in another way: {}", told(&error))),
     }
 }
 
@@ -217,8 +229,8 @@ async fn race(objects: &dyn ObjectStore, path: Path) -> Result<String, String> {
     let found = match (found.await, tries.into_iter().find_map(Result::err)) {
         (Ok(found), _) => found,
         // Why nobody could write says more than that there is nothing.
-        (Err(Error::NotFound { .. }), Some(error)) => return Err(format!("nobody won: {error}")),
-        (Err(error), _) => return Err(error.to_string()),
+        (Err(Error::NotFound { .. }), Some(error)) => return Err(format!("nobody won: {}", told(&error))),
+        (Err(error), _) => return Err(told(&error)),
     };
     let _ = objects.delete(&path).await;
     match winners.as_slice() {

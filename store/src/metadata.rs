@@ -2,6 +2,7 @@
 //! ([`crate::identity`]).
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use wadi_meta::embedded::{EmbeddedOptions, EmbeddedStore, Place};
 use wadi_meta::etcd::{EtcdOptions, EtcdStore, EtcdTls};
@@ -10,7 +11,7 @@ use wadi_model::env::Env;
 
 use crate::cluster::{Cluster, ClusterError, MetaKind};
 use crate::identity::{self, IdentityError};
-use crate::objects::Objects;
+use crate::objects::{Illness, Objects};
 
 /// Where metadata lives.
 #[derive(Clone, Debug)]
@@ -36,6 +37,8 @@ pub enum MetadataError {
     Identity(#[from] IdentityError),
     #[error("the meta store cannot be used: {0}")]
     Meta(#[from] MetaError),
+    #[error("the metadata in the root cannot be opened: {0}")]
+    Refused(Illness),
 }
 
 /// A meta store and its cluster.
@@ -85,7 +88,7 @@ async fn open_embedded(objects: &Objects, shards: u32, env: &Env) -> Result<Open
         None => identity::check_empty(objects).await?,
     }
     // Before the cluster is made, as it locks the directory.
-    let meta = embedded(objects).await?;
+    let meta = unless_refused(objects, embedded(objects)).await?;
     // One that was cut off before it had made its cluster has left no more than its name.
     let made = match Cluster::read(store, root).await? {
         None if meta.list("").await?.entries.iter().any(|entry| entry.key != identity::KEY) => {
@@ -106,6 +109,30 @@ async fn open_embedded(objects: &Objects, shards: u32, env: &Env) -> Result<Open
     };
     let cluster = identity::check(meta.as_ref(), MetaKind::Embedded, made, objects, env).await?;
     Ok((meta, cluster))
+}
+
+/// What the object store goes on refusing for two of these is not waited for: a database would for ever, and without a word.
+const LOOK: Duration = Duration::from_secs(5);
+
+async fn unless_refused<T>(
+    objects: &Objects,
+    opening: impl Future<Output = Result<T, MetaError>>,
+) -> Result<T, MetadataError> {
+    let mut opening = std::pin::pin!(opening);
+    let mut refused = false;
+    loop {
+        tokio::select! {
+            biased;
+            opened = &mut opening => return Ok(opened?),
+            () = tokio::time::sleep(LOOK) => {}
+        }
+        let Some(illness) = objects.health.illness() else { continue };
+        tracing::warn!(%illness, "the metadata in the root are not open yet");
+        if illness.refused && refused {
+            return Err(MetadataError::Refused(illness));
+        }
+        refused = illness.refused;
+    }
 }
 
 /// Opens the metadata in a root. Whoever had it before ends, or keeps this one out.

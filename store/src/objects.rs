@@ -14,6 +14,7 @@ use wadi_model::env::Env;
 pub use counted::{Counted, RequestMetrics};
 pub use guarded::Guarded;
 pub use health::{Health, Illness};
+pub(crate) use plain::told;
 
 mod counted;
 mod guarded;

@@ -4,7 +4,7 @@
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use axum::Router;
 use axum::routing::get;
@@ -127,6 +127,25 @@ async fn while_read_only(server: &Server, tables: &[String]) -> Vec<Write> {
     writes
 }
 
+/// It says why it does not start, whichever metadata it has, and does not wait for ever.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_gateway_does_not_start_on_what_it_may_not_write() {
+    let (s3, etcd) = (Peer::ministack().await, Peer::etcd().await);
+    let gate = read_only_gate(&s3, Arc::new(AtomicBool::new(true))).await;
+    let etcd_flags = format!(" --meta etcd --etcd-endpoints {}", etcd.url());
+    let start = async |flags: &str| {
+        let setup = Setup::gateway(&format!("{}{flags}", s3_flags(&gate, "never"))).env(&CREDENTIALS);
+        assert_eq!(setup.spawn().ends().await, 1, "{}", setup.log());
+        let log = setup.log();
+        let error = log.split("error: ").nth(1).unwrap_or_default();
+        for part in ["AccessDenied (said by the gate)", "a permission", "wadi doctor"] {
+            assert!(error.contains(part), "{part:?} is missing in {log}");
+        }
+        assert!(!log.contains(SECRET), "{log}");
+    };
+    join(start(""), start(&etcd_flags)).await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn the_doctor_tells_permissions_apart() {
     let s3 = Peer::ministack().await;
@@ -163,22 +182,20 @@ const RENEWED: u64 = 300;
 impl Source {
     fn document(&self) -> String {
         let number = self.number.load(Ordering::SeqCst);
-        // Two seconds from now they are to be renewed.
-        let ends = SystemTime::now() + Duration::from_secs(RENEWED + 2);
         json!({
             "AccessKeyId": format!("KEY{number}"),
             "SecretAccessKey": "the-secret-key-of-the-container",
             "Token": SECRET,
-            "Expiration": humantime(ends),
+            // In two seconds they are to be renewed.
+            "Expiration": in_seconds(RENEWED + 2),
         })
         .to_string()
     }
 }
 
-fn humantime(time: SystemTime) -> String {
-    let seconds = time.duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs();
-    let time =
-        std::process::Command::new("date").args(["-u", "-d", &format!("@{seconds}"), "+%FT%TZ"]).output();
+/// The time in so many seconds, as such documents write it.
+fn in_seconds(seconds: u64) -> String {
+    let time = Command::new("date").args(["-u", "-d", &format!("+{seconds} seconds"), "+%FT%TZ"]).output();
     String::from_utf8(time.unwrap().stdout).unwrap().trim().to_owned()
 }
 

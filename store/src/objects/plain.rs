@@ -59,6 +59,11 @@ pub(super) fn refusal(error: &Error) -> Option<String> {
     }
 }
 
+/// An error in as few words as say all: those of the store alone, where it refuses.
+pub(crate) fn told(error: &Error) -> String {
+    refusal(error).unwrap_or_else(|| error.to_string())
+}
+
 fn with_causes(error: &(dyn std::error::Error + 'static)) -> String {
     let mut told = error.to_string();
     let mut cause = error.source();
