@@ -142,10 +142,13 @@ async fn forget(meta: &dyn MetaStore) {
 
 /// Refuses a root that has no `CLUSTER`, but data.
 pub(crate) async fn check_empty(objects: &Objects) -> Result<(), MetadataError> {
-    match holds(objects, "shard").await? {
-        true => Err(IdentityError::NoCluster { root: objects.url.clone(), left: "shards" }.into()),
-        false => Ok(()),
+    if !holds(objects, "shard").await?
+        || Cluster::read(objects.store.as_ref(), &objects.root).await?.is_some()
+    {
+        // Another process may have made it since it was looked for, and shards too.
+        return Ok(());
     }
+    Err(IdentityError::NoCluster { root: objects.url.clone(), left: "shards" }.into())
 }
 
 /// Whether there is an object below this name in the root.

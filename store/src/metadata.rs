@@ -82,9 +82,12 @@ pub async fn join(
 
 async fn open_embedded(objects: &Objects, shards: u32, env: &Env) -> Result<Opened, MetadataError> {
     let (store, root) = (objects.store.as_ref(), &objects.root);
-    let held = identity::holds(objects, "meta").await?;
     match Cluster::read(store, root).await? {
-        Some(cluster) => identity::check_embedded(&cluster, held, &objects.url)?,
+        // In this order: whoever made it had metadata first.
+        Some(cluster) => {
+            let held = identity::holds(objects, "meta").await?;
+            identity::check_embedded(&cluster, held, &objects.url)?;
+        }
         None => identity::check_empty(objects).await?,
     }
     // Before the cluster is made, as it locks the directory.
