@@ -5,7 +5,7 @@ use clap::builder::BoolishValueParser;
 use clap::{Args, Parser, Subcommand};
 
 use crate::commands::{
-    bench, compactor, completions, count, database, delete, dev, doctor, gateway, ingest, log, lookup,
+    admin, bench, compactor, completions, count, database, delete, dev, doctor, gateway, ingest, log, lookup,
     partition, scan, status, table, tail,
 };
 
@@ -77,6 +77,9 @@ pub(crate) enum Command {
     Status(status::StatusArgs),
     /// Check that everything a server needs is there and works.
     Doctor(doctor::DoctorArgs),
+    /// Prepare buckets, and move clusters.
+    #[command(subcommand)]
+    Admin(admin::AdminCommand),
     /// Measure a server.
     #[command(subcommand)]
     Bench(bench::BenchCommand),

@@ -1,5 +1,6 @@
 //! The commands, one file each.
 
+pub(crate) mod admin;
 pub(crate) mod bench;
 pub(crate) mod compactor;
 pub(crate) mod completions;
@@ -42,6 +43,7 @@ pub(crate) async fn run(cli: Cli) -> Result<(), Failure> {
         Command::Delete(args) => delete::run(args, &context).await,
         Command::Status(args) => status::run(args, &context).await,
         Command::Doctor(args) => doctor::run(args, &context).await,
+        Command::Admin(command) => admin::run(command, &context).await,
         Command::Bench(command) => bench::run(command, &context).await,
         Command::Completions(args) => completions::run(&args),
     }

@@ -1,13 +1,14 @@
 //! `wadi`: the one binary. Starts servers, and speaks to them for people and scripts.
 //!
 //! * `commands/` has one file for each command; `args` is the whole command line.
-//! * Everything but `dev`, `gateway` and `compactor` is a client of the HTTP API and holds no state, but for the journal of
+//! * Everything but `dev`, `gateway`, `compactor`, `doctor` and `admin` is a client of the HTTP API and holds no state, but for the journal of
 //!   `ingest`, which lets an interrupted run continue.
 //! * Results go to stdout (tables for people, JSON with `--json`), all else to stderr, errors too: with `--json` each as
 //!   one JSON document. Exit codes: 0 done, 1 failed, 2 the command line or the configuration is wrong.
 
 mod args;
 mod bench;
+mod bucket;
 mod bytesize;
 mod commands;
 mod config;

@@ -90,8 +90,11 @@ pub(crate) async fn compact_alone(config: ServerConfig, telemetry: &mut Telemetr
     };
     let starting = wadi_compactor::server::start(config);
     let failed = |e| {
-        Failure::new(format!("the compactor cannot start: {e}"))
-            .hint("`wadi doctor --object-store …` examines the object store")
+        let failure = Failure::new(format!("the compactor cannot start: {e}"));
+        match e {
+            wadi_compactor::server::StartError::Metadata(MetadataError::Identity(_)) => failure,
+            _ => failure.hint("`wadi doctor --object-store …` examines the object store"),
+        }
     };
     let server = tokio::select! {
         // It may wait for its cluster.
@@ -134,7 +137,7 @@ fn compactor_settings(config: &ServerConfig) -> Settings {
     }
 }
 
-fn etcd_tls(config: &ServerConfig) -> Result<EtcdTls, Failure> {
+pub(crate) fn etcd_tls(config: &ServerConfig) -> Result<EtcdTls, Failure> {
     let identity = match (&config.etcd_cert, &config.etcd_key) {
         (Some(certificate), Some(key)) => Some((pem(certificate)?, pem(key)?)),
         _ => None,
@@ -142,16 +145,17 @@ fn etcd_tls(config: &ServerConfig) -> Result<EtcdTls, Failure> {
     Ok(EtcdTls { ca: config.etcd_ca.as_deref().map(pem).transpose()?, identity })
 }
 
-fn s3_options(config: &ServerConfig) -> S3Options {
+pub(crate) fn s3_options(config: &ServerConfig) -> S3Options {
     S3Options {
         endpoint: config.s3_endpoint.clone(),
         region: config.s3_region.clone(),
         allow_http: config.s3_allow_http,
+        keys: None,
     }
 }
 
 /// What the gateway is to be started with.
-pub(crate) fn gateway_config(config: ServerConfig) -> Result<GatewayConfig, Failure> {
+fn gateway_config(config: ServerConfig) -> Result<GatewayConfig, Failure> {
     if config.meta == Meta::Etcd && config.listen.ip().is_unspecified() && config.advertise.is_none() {
         let message =
             format!("listen {} is no address at which other gateways reach this one", config.listen);
@@ -201,10 +205,13 @@ fn pem(path: &Path) -> Result<Vec<u8>, Failure> {
 fn explain(error: StartError) -> Failure {
     let message = format!("the server cannot start: {error}");
     match error {
+        // It says itself what to do.
+        StartError::Metadata(MetadataError::Identity(_)) => Failure::new(message),
         StartError::Meta(_) | StartError::Metadata(MetadataError::Meta(_)) => {
             Failure::new(message).hint("a directory is used by one process at a time; stop the other one")
         }
-        StartError::Objects(_) | StartError::Metadata(MetadataError::Cluster(_)) => {
+        StartError::Objects(_)
+        | StartError::Metadata(MetadataError::Cluster(_) | MetadataError::Refused(_)) => {
             Failure::new(message).hint("`wadi doctor --object-store …` examines the object store")
         }
         _ => Failure::new(message),

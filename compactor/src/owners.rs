@@ -19,6 +19,7 @@ use wadi_store::secret::ClusterSecret;
 use wadi_store::shard::{Deletable, PackError, Round};
 use wadi_store::stored::PackName;
 use wadi_store::trace;
+use wadi_store::versions::{INTERNAL, INTERNAL_HEADER};
 
 /// How long an owner may take to answer. A commit reads the packs' footers, and is one PUT.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -66,6 +67,7 @@ impl RemoteOwners {
             .post(&url)
             .headers(headers)
             .header(AUTHORIZATION, self.secret.bearer())
+            .header(INTERNAL_HEADER, INTERNAL)
             .timeout(PATIENCE);
         let answer = call.json(body).send().await.map_err(unreachable)?;
         let status = answer.status();

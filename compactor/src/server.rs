@@ -19,7 +19,7 @@ use wadi_meta::{MetaError, MetaStore};
 use wadi_model::env::Env;
 use wadi_store::cluster::{Cluster, ClusterError};
 use wadi_store::database::Place;
-use wadi_store::metadata;
+use wadi_store::metadata::{self, MetadataError};
 use wadi_store::objects::{self, Objects, OpenError, S3Options};
 use wadi_store::pack::Maker;
 use wadi_store::secret::ClusterSecret;
@@ -60,6 +60,8 @@ pub enum StartError {
     Objects(#[from] OpenError),
     #[error(transparent)]
     Cluster(#[from] ClusterError),
+    #[error(transparent)]
+    Metadata(#[from] MetadataError),
     #[error("the meta store cannot be used: {0}")]
     Meta(#[from] MetaError),
     #[error("cannot listen on {address}: {source}; choose another address with --listen")]
@@ -96,7 +98,8 @@ pub async fn start(config: CompactorConfig) -> Result<Server, StartError> {
         tokio::fs::write(path, format!("http://{address}\n")).await.map_err(failed)?;
     }
     let cluster = find(&objects).await?;
-    let meta = metadata::etcd(&config.etcd_endpoints, &config.etcd_tls, &cluster).await?;
+    let (endpoints, tls) = (&config.etcd_endpoints, &config.etcd_tls);
+    let (meta, cluster) = metadata::join(endpoints, tls, cluster, &objects, &env).await?;
     let Objects { store, root, directory, .. } = objects;
     let secret = ClusterSecret::of(meta.as_ref(), &env).await?;
     let place = Place { objects: store, root, env, local: directory.is_some() };

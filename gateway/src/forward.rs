@@ -6,6 +6,7 @@ use axum::response::Response;
 use http::{HeaderMap, HeaderName, Uri, header};
 use wadi_model::ErrorKind;
 use wadi_store::secret::ClusterSecret;
+use wadi_store::versions::{INTERNAL, INTERNAL_HEADER};
 
 use crate::problem::Problem;
 use crate::trace;
@@ -59,7 +60,8 @@ impl Forward {
 
     /// Asks the gateway at this address something of our own, and waits for its yes. The error says what it said instead.
     pub(crate) async fn ask(&self, address: &str, path: &str, secret: &ClusterSecret) -> Result<(), String> {
-        let asked = self.0.post(format!("{address}{path}")).header(header::AUTHORIZATION, secret.bearer());
+        let asked = self.0.post(format!("{address}{path}")).headers(trace::passed());
+        let asked = asked.header(header::AUTHORIZATION, secret.bearer()).header(INTERNAL_HEADER, INTERNAL);
         let answer = asked.send().await.map_err(|e| e.to_string())?;
         match answer.status() {
             status if status.is_success() => Ok(()),

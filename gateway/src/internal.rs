@@ -1,7 +1,7 @@
 //! The internal API: what compactors and other gateways ask the owners of shards. Only the cluster's own processes may, by its secret.
 //!
 //! `POST /internal/v1/shards/{shard}/…`. Compactors speak JSON; their calls are those of [`wadi_store::owners::Owners`], and what they
-//! say is said there. Gateways send messages that [`wadi_store::route`] writes and reads, one address for each [`Call`].
+//! say is said there. All of them say the version of the calls ([`wadi_store::versions`]). Gateways send messages that [`wadi_store::route`] writes and reads, one address for each [`Call`].
 
 use std::convert::Infallible;
 
@@ -22,6 +22,7 @@ use wadi_store::owners::Owners;
 use wadi_store::route::Call;
 use wadi_store::shard::{Deletable, PackError, Round};
 use wadi_store::stored::PackName;
+use wadi_store::versions::{INTERNAL_HEADER, check_internal};
 
 use crate::app::Gateway;
 use crate::problem::Problem;
@@ -71,7 +72,7 @@ async fn of_gateway(
     Ok(response)
 }
 
-/// Proof that one of the cluster's own processes asks.
+/// Proof that one of the cluster's own processes asks, and in words that are understood here.
 pub(crate) struct Own;
 
 impl FromRequestParts<Gateway> for Own {
@@ -80,7 +81,9 @@ impl FromRequestParts<Gateway> for Own {
     async fn from_request_parts(parts: &mut Parts, gateway: &Gateway) -> Result<Own, Problem> {
         let given = parts.headers.get(AUTHORIZATION).map_or(&[][..], |value| value.as_bytes());
         if gateway.secret().is_in(given) {
-            return Ok(Own);
+            let version = parts.headers.get(INTERNAL_HEADER).and_then(|value| value.to_str().ok());
+            let other = |detail| Problem::new(ErrorKind::Unavailable, "other_version", detail);
+            return check_internal(version).map(|()| Own).map_err(other);
         }
         // As if there were nothing, so that nobody learns what there is.
         let detail = format!("there is nothing at {}; /openapi.json lists all calls", parts.uri.path());

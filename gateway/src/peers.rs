@@ -10,6 +10,7 @@ use http::header::{AUTHORIZATION, CONTENT_LENGTH};
 use wadi_model::ShardId;
 use wadi_store::route::{Call, Peers, Unanswered};
 use wadi_store::secret::ClusterSecret;
+use wadi_store::versions::{INTERNAL, INTERNAL_HEADER};
 
 use crate::trace;
 
@@ -64,6 +65,7 @@ impl Peers for HttpPeers {
         let length: usize = message.iter().map(Bytes::len).sum();
         let body = reqwest::Body::wrap_stream(stream::iter(message.into_iter().map(Ok::<_, Infallible>)));
         let asked = self.http.post(&url).headers(trace::passed()).header(AUTHORIZATION, self.secret.bearer());
+        let asked = asked.header(INTERNAL_HEADER, INTERNAL);
         let asked = asked.header(CONTENT_LENGTH, length).timeout(patience).body(body).send();
         let unsent = |e: reqwest::Error| Unanswered { unsent: e.is_connect(), why: told(&e) };
         let answer = asked.await.map_err(unsent)?;
@@ -75,9 +77,19 @@ impl Peers for HttpPeers {
         }
         // It was refused before anything was done: another secret, or another version.
         let unsent = status.is_client_error();
-        let detail = String::from_utf8_lossy(&bytes[..bytes.len().min(300)]).into_owned();
-        Err(Unanswered { unsent, why: format!("{status}: {detail}") })
+        Err(Unanswered { unsent, why: format!("{address} answered {status}: {}", said(&bytes)) })
     }
+}
+
+/// What an answer that refuses says, in words if it has some.
+fn said(answer: &[u8]) -> String {
+    #[derive(serde::Deserialize)]
+    struct Problem {
+        detail: String,
+    }
+    let cut = &answer[..answer.len().min(300)];
+    let words = serde_json::from_slice::<Problem>(answer).map(|problem| problem.detail);
+    words.unwrap_or_else(|_| String::from_utf8_lossy(cut).into_owned())
 }
 
 /// An error with its causes, which say what has happened.

@@ -68,6 +68,7 @@ impl Problem {
         let status = match code {
             "not_acceptable" => StatusCode::NOT_ACCEPTABLE,
             "method_not_allowed" => StatusCode::METHOD_NOT_ALLOWED,
+            "other_version" => StatusCode::UPGRADE_REQUIRED,
             _ => status_of(kind),
         };
         let side_effects =

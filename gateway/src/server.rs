@@ -145,7 +145,8 @@ async fn context(
     settings.tail_bytes /= cluster.shards.max(1) as usize;
     settings.row_cache_bytes /= cluster.shards.max(1) as usize;
     let disk = settings.cache_dir.as_deref();
-    let disk = disk.and_then(|dir| DiskCache::open(dir, &cluster.id, settings.cache_disk_bytes));
+    let disk =
+        disk.and_then(|dir| DiskCache::open(dir, &cluster.id, &objects.url, settings.cache_disk_bytes));
     Ok(Context {
         local: objects.directory.is_some(),
         objects: objects.store,

@@ -17,6 +17,7 @@ use wadi_model::options::LogCompression;
 use wadi_model::partition::Grouping;
 use wadi_model::split::split;
 use wadi_model::{Bucket, ErrorKind, Fault, SchemaId, Table};
+use wadi_store::objects::Illness;
 use wadi_store::route::RouteError;
 use wadi_store::shard::{AppendError, Appended, Keyed, Part, Stamp, raw_bytes};
 
@@ -69,7 +70,7 @@ pub async fn write(
         let part = Sending { place, schema, compression, rows, originals, keyed, stamp: stamp.clone() };
         part.send(gateway)
     }));
-    combine(outcomes.await)
+    combine(outcomes.await, gateway.host().context().health.illness())
 }
 
 async fn parts(
@@ -177,7 +178,11 @@ impl Sending {
     }
 }
 
-fn combine(outcomes: Vec<(Place, Result<Appended, RouteError<AppendError>>)>) -> Result<Written, Problem> {
+/// What the parts have become together. `illness` is what is wrong with the object store, as far as this gateway knows.
+fn combine(
+    outcomes: Vec<(Place, Result<Appended, RouteError<AppendError>>)>,
+    illness: Option<Illness>,
+) -> Result<Written, Problem> {
     let mut written = Written::default();
     let mut done = 0usize;
     let mut failed: BTreeMap<Bucket, RouteError<AppendError>> = BTreeMap::new();
@@ -206,7 +211,9 @@ fn combine(outcomes: Vec<(Place, Result<Appended, RouteError<AppendError>>)>) ->
     written.offsets.sort_by(|a, b| (&a.partition, a.bucket).cmp(&(&b.partition, b.bucket)));
     let Some(fault) = failed.values().max_by_key(|fault| gravity(fault.kind())) else { return Ok(written) };
     if fault.kind() == ErrorKind::OutcomeUnknown {
-        return Err(problem_of(fault).with("offsets", written.offsets));
+        let why = illness.map(|illness| format!("; {illness}")).unwrap_or_default();
+        let problem = Problem::new(fault.kind(), fault.code(), format!("{fault}{why}"));
+        return Err(problem.with("offsets", written.offsets));
     }
     if done == 0 {
         return Err(problem_of(fault));

@@ -199,7 +199,8 @@ async fn ground(dice: &Dice, trace: Trace, script: Script) -> Result<(Ground, Ve
     let env = Env::new(SimSource::new(trace.start(), Arc::default(), dice.fork("cluster")));
     let shards = dice.pick(2..5) as u32;
     let root = Path::from("w");
-    let cluster = Cluster::open(bucket.raw(), &root, shards, &env).await.map_err(|e| e.to_string())?;
+    let cluster =
+        Cluster::fresh(shards, &env).create(bucket.raw(), &root).await.map_err(|e| e.to_string())?;
     let meta = Arc::new(MemoryStore::new());
     let catalog = Catalog::open(meta.clone()).await.map_err(|e| e.to_string())?;
     let made = tables(&dice.fork("tables"), &catalog).await?;

@@ -114,7 +114,7 @@ mod tests {
     #[tokio::test]
     async fn blocks_are_read_with_a_disk_and_without() {
         let dir = tempfile::tempdir().unwrap();
-        let disk = || DiskCache::open(dir.path(), "c", 256 << 20);
+        let disk = || DiskCache::open(dir.path(), "c", "s3://b/w", 256 << 20);
         let objects = Arc::new(InMemory::new());
         let cache = block_cache(1 << 20, disk().as_ref()).await;
         let db = open(&objects, &cache).await;
@@ -130,7 +130,9 @@ mod tests {
         let cache = block_cache(1 << 20, disk().as_ref()).await;
         let db = open(&objects, &cache).await;
         let mut files = 0;
-        for file in std::fs::read_dir(dir.path().join("c").join(NAME)).unwrap() {
+        for file in
+            std::fs::read_dir(crate::disk_cache::place(dir.path(), "c", "s3://b/w").join(NAME)).unwrap()
+        {
             File::options().write(true).open(file.unwrap().path()).unwrap().set_len(0).unwrap();
             files += 1;
         }

@@ -21,6 +21,8 @@ pub use footer::{Chunk, ChunkKind, ColumnSegment, Footer, Frame, HighWatermark, 
 pub use header::{HEADER_LEN, Header, Kind};
 pub use seal::{SealedObject, seal};
 
+use crate::versions::unknown_format;
+
 mod command;
 mod footer;
 mod header;
@@ -47,16 +49,17 @@ pub const TRAILER_LEN: usize = 16;
 const MAGIC: [u8; 4] = *b"WADI";
 const END_MAGIC: [u8; 4] = *b"IDAW";
 
-/// An object that is not what it should be. Data is damaged or foreign; nothing may be built on it.
+/// An object that is not what it should be. Data is damaged, foreign, or of a later version; nothing may be built on it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("damaged object: {0}")]
+#[error("it cannot be read: {0}")]
 pub struct Damaged(pub String);
 
 /// Refuses objects of versions to come.
 fn check_version(version: u16) -> Result<(), Damaged> {
     match version {
         1..=VERSION => Ok(()),
-        _ => damaged(format!("version {version} is not known here; versions 1 to {VERSION} are")),
+        0 => damaged("version 0 was never written"),
+        _ => damaged(unknown_format("the object", version, VERSION.into())),
     }
 }
 

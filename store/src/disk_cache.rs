@@ -42,9 +42,9 @@ pub struct DiskCache {
 
 impl DiskCache {
     /// Takes the directory of a cluster below `dir`, for `bytes` in all; `None`, with the reason in the log, if it cannot be
-    /// used.
-    pub fn open(dir: &Path, cluster: &str, bytes: usize) -> Option<DiskCache> {
-        let root = dir.join(cluster);
+    /// used. `url` is where the cluster's root is.
+    pub fn open(dir: &Path, cluster: &str, url: &str, bytes: usize) -> Option<DiskCache> {
+        let root = place(dir, cluster, url);
         match take(&root, bytes) {
             Ok(lock) => Some(DiskCache { root, bytes, _lock: Arc::new(lock) }),
             Err(error) => {
@@ -73,6 +73,11 @@ impl DiskCache {
             }
         }
     }
+}
+
+/// The directory of a root: a copy of one has the id of the first, and soon other objects under the same names.
+pub(crate) fn place(dir: &Path, cluster: &str, url: &str) -> PathBuf {
+    dir.join(format!("{cluster}-{:08x}", crc32c::crc32c(url.as_bytes())))
 }
 
 /// Locks the directory, and checks that what it may still grow by is free.

@@ -20,6 +20,7 @@ pub mod flaws;
 #[cfg(not(feature = "flaws"))]
 mod flaws;
 pub mod host;
+pub mod identity;
 pub mod ids;
 pub mod keyed;
 pub mod keys;
@@ -39,6 +40,7 @@ pub mod shard;
 pub mod stored;
 pub mod task;
 pub mod trace;
+pub mod versions;
 
 pub use context::Context;
 pub use settings::Settings;

@@ -14,10 +14,12 @@ use wadi_model::env::Env;
 pub use counted::{Counted, RequestMetrics};
 pub use guarded::Guarded;
 pub use health::{Health, Illness, Unwritten};
+pub(crate) use plain::told;
 
 mod counted;
 mod guarded;
 mod health;
+mod plain;
 
 /// An object store and the cluster's root in it.
 #[derive(Clone, Debug)]
@@ -26,6 +28,8 @@ pub struct Objects {
     pub store: Arc<dyn ObjectStore>,
     /// The root.
     pub root: Path,
+    /// Where it is, always written in the same way: `s3://bucket/prefix` or `file:///directory`.
+    pub url: String,
     /// The directory, if it is one.
     pub directory: Option<PathBuf>,
     /// How it is. Of a directory nothing is noted: its errors are never repeated, and so always told.
@@ -41,6 +45,25 @@ pub struct S3Options {
     pub region: Option<String>,
     /// Whether plain HTTP may be used.
     pub allow_http: bool,
+    /// Credentials, if they are not to be looked for in the environment.
+    pub keys: Option<S3Keys>,
+}
+
+/// Credentials for S3. Never shown.
+#[derive(Clone)]
+pub struct S3Keys {
+    /// The access key.
+    pub id: String,
+    /// The secret key.
+    pub secret: String,
+    /// The session token of credentials that end.
+    pub token: Option<String>,
+}
+
+impl std::fmt::Debug for S3Keys {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("S3Keys")
+    }
 }
 
 /// A store that cannot be opened.
@@ -85,10 +108,11 @@ pub fn open(url: &str, s3: &S3Options, env: &Env) -> Result<Objects, OpenError> 
 pub fn open_directory(path: PathBuf) -> Result<Objects, OpenError> {
     let failed = |source| OpenError::Directory { path: path.clone(), source };
     std::fs::create_dir_all(&path).map_err(failed)?;
+    let url = format!("file://{}", path.canonicalize().map_err(failed)?.display());
     let settings = |source| OpenError::Settings { url: path.display().to_string(), source };
     let store = LocalFileSystem::new_with_prefix(&path).map_err(settings)?.with_fsync(true);
     let health = Health::default();
-    Ok(Objects { store: Arc::new(store), root: Path::default(), directory: Some(path), health })
+    Ok(Objects { store: Arc::new(store), root: Path::default(), url, directory: Some(path), health })
 }
 
 fn open_s3(url: &str, rest: &str, options: &S3Options, env: &Env) -> Result<Objects, OpenError> {
@@ -111,8 +135,16 @@ fn open_s3(url: &str, rest: &str, options: &S3Options, env: &Env) -> Result<Obje
     if let Some(region) = &options.region {
         builder = builder.with_region(region);
     }
+    if let Some(keys) = &options.keys {
+        builder = builder.with_access_key_id(&keys.id).with_secret_access_key(&keys.secret);
+        if let Some(token) = &keys.token {
+            builder = builder.with_token(token);
+        }
+    }
     let store = builder.build().map_err(|source| OpenError::Settings { url: url.to_owned(), source })?;
     let health = Health::new(env.clone());
     let store = Arc::new(Guarded::new(Arc::new(store), health.clone()));
-    Ok(Objects { store, root: Path::from(prefix), directory: None, health })
+    let root = Path::from(prefix);
+    let url = format!("s3://{bucket}/{root}");
+    Ok(Objects { store, root, url, directory: None, health })
 }

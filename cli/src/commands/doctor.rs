@@ -10,17 +10,23 @@ use serde::Serialize;
 use tokio::time::Instant;
 use wadi_client::{Client, ClientError};
 use wadi_model::env::Env;
+use wadi_store::cluster::{Cluster, MetaKind};
+use wadi_store::doctor::{self, Finding};
+use wadi_store::identity;
+use wadi_store::metadata;
+use wadi_store::objects::{self, Objects};
 
-use crate::config::{ConfigArgs, ServerConfig, ServerKind};
+use crate::config::{ConfigArgs, Meta, ServerConfig, ServerKind};
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::output;
-use crate::server::gateway_config;
+use crate::server::{etcd_tls, s3_options};
 
 /// Check that everything a server needs is there and works.
 ///
-/// With --object-store or --data-dir the object store is examined: whether it creates objects only once, which all
-/// safety stands on. Else the server at --url is.
+/// With --object-store or --data-dir the object store is examined: each permission, the clock, how long requests take, and whether it
+/// creates objects only once, which all safety stands on. With --meta etcd, etcd too, and whether it belongs to the root. Else
+/// the server at --url is.
 #[derive(Debug, Args)]
 pub(crate) struct DoctorArgs {
     #[command(flatten)]
@@ -33,6 +39,13 @@ struct Check {
     name: &'static str,
     ok: bool,
     detail: String,
+}
+
+impl From<Finding> for Check {
+    fn from(finding: Finding) -> Check {
+        let detail = format!("{} ({} ms)", finding.detail, finding.millis);
+        Check { name: finding.check, ok: finding.ok, detail }
+    }
 }
 
 pub(crate) async fn run(args: DoctorArgs, context: &Context) -> Result<(), Failure> {
@@ -49,17 +62,72 @@ pub(crate) async fn run(args: DoctorArgs, context: &Context) -> Result<(), Failu
 }
 
 async fn store_checks(config: ServerConfig) -> Result<Vec<Check>, Failure> {
-    let config = gateway_config(config)?;
     let env = Env::default();
-    let opened = wadi_store::objects::open(&config.object_store, &config.s3, &env);
+    let opened = objects::open(&config.object_store_url()?, &s3_options(&config), &env);
     let objects = opened.map_err(|e| Failure::new(e.to_string()))?;
-    let findings = wadi_store::doctor::examine(objects.store.as_ref(), &objects.root, &env).await;
-    let check = |f: wadi_store::doctor::Finding| Check {
-        name: f.check,
-        ok: f.ok,
-        detail: format!("{} ({} ms)", f.detail, f.millis),
+    let findings = doctor::examine(objects.store.as_ref(), &objects.root, &env).await;
+    let mut checks: Vec<Check> = findings.into_iter().map(Check::from).collect();
+    checks.extend(root_checks(&config, &objects, &env).await?);
+    Ok(checks)
+}
+
+/// What is at the root, and whether the meta store is there and is the root's. Embedded metadata are not opened: that would end
+/// the process that has them.
+async fn root_checks(config: &ServerConfig, objects: &Objects, env: &Env) -> Result<Vec<Check>, Failure> {
+    let (name, found) = ("root", Cluster::read(objects.store.as_ref(), &objects.root).await);
+    let cluster = match found {
+        Ok(cluster) => cluster,
+        Err(error) => return Ok(vec![Check { name, ok: false, detail: error.to_string() }]),
     };
-    Ok(findings.into_iter().map(check).collect())
+    let detail = match &cluster {
+        None => "no cluster yet; the first start makes one".to_owned(),
+        Some(found) => {
+            let meta = found.meta.as_ref().map_or_else(|| "not named yet".to_owned(), ToString::to_string);
+            let Cluster { id, shards, generation, .. } = found;
+            format!("cluster {id}, {shards} shards, generation {generation}, metadata {meta}")
+        }
+    };
+    let mut checks = vec![Check { name, ok: true, detail }];
+    if config.meta == Meta::Etcd {
+        checks.extend(etcd_checks(config, objects, cluster.as_ref(), env).await?);
+    } else if let Some(bound) = cluster.and_then(|cluster| cluster.meta)
+        && bound.kind != MetaKind::Embedded
+    {
+        let detail = format!("the root's metadata are in {bound}; give --meta etcd --etcd-endpoints …");
+        checks.push(Check { name: "meta store", ok: false, detail });
+    }
+    Ok(checks)
+}
+
+async fn etcd_checks(
+    config: &ServerConfig,
+    objects: &Objects,
+    cluster: Option<&Cluster>,
+    env: &Env,
+) -> Result<Vec<Check>, Failure> {
+    let (endpoints, tls) = (&config.etcd_endpoints, etcd_tls(config)?);
+    let connected = metadata::etcd(endpoints, &tls, &format!("doctor-{:032x}", env.unique())).await;
+    let own = match connected {
+        Ok(own) => own,
+        Err(error) => {
+            let detail = format!("{} cannot be used: {error}", endpoints.join(", "));
+            return Ok(vec![Check { name: "meta store", ok: false, detail }]);
+        }
+    };
+    let findings = doctor::examine_meta(own.as_ref(), config.lease_ttl).await;
+    let mut checks: Vec<Check> = findings.into_iter().map(Check::from).collect();
+    let Some(cluster) = cluster.filter(|_| checks.iter().all(|check| check.ok)) else { return Ok(checks) };
+    let agreed = async {
+        let meta = metadata::etcd(endpoints, &tls, &cluster.id).await?;
+        identity::agree(meta.as_ref(), MetaKind::Etcd, cluster, objects).await
+    };
+    let (ok, detail) = match agreed.await {
+        Ok(true) => (true, "root and meta store belong together".to_owned()),
+        Ok(false) => (true, "root and meta store know each other; the next start binds them".to_owned()),
+        Err(error) => (false, error.to_string()),
+    };
+    checks.push(Check { name: "identity", ok, detail });
+    Ok(checks)
 }
 
 async fn server_checks(client: &Client) -> Vec<Check> {

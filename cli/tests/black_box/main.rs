@@ -6,6 +6,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on must fail")]
 
+mod admin;
 mod api;
 mod bad_arrow;
 mod bad_input;
@@ -20,9 +21,12 @@ mod evolve;
 mod examples;
 mod forget;
 mod formats;
+mod gate;
 mod harness;
+mod identity;
 mod idle;
 mod ids;
+mod internal_version;
 mod keyed;
 mod keyed_bad;
 mod keyed_cli;
@@ -36,6 +40,7 @@ mod proxy;
 mod s3;
 mod sigkill;
 mod single_owner;
+mod store_trouble;
 mod tail;
 mod takeover_etcd;
 mod telemetry;

@@ -15,7 +15,7 @@ use super::Failure;
 use crate::{Ground, Lease};
 
 /// What the keys begin with.
-pub(crate) const SWEEPS: &str = "sweeps/";
+pub(crate) use wadi_store::identity::SWEEPS;
 
 /// What is to be removed now.
 pub(super) struct Due {

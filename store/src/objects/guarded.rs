@@ -8,6 +8,8 @@
 //! nothing; object_store makes "already exists" of it. Whoever believes that skips a name that nobody will ever fill. Our
 //! own log looks for itself (`log::create`), but SlateDB takes the answer for a rival's write: it left a hole in its
 //! numbered files, and the database could never be opened again. The simulation found it.
+//!
+//! **Plain.** Errors are told without what may be secret in them (`plain`).
 
 use std::fmt;
 use std::ops::Range;
@@ -16,15 +18,17 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use futures::stream::BoxStream;
+use futures::stream::{BoxStream, StreamExt, TryStreamExt};
 use object_store::path::Path;
 use object_store::{
     CopyOptions, Error, GetOptions, GetResult, ListResult, MultipartUpload, ObjectMeta, ObjectStore,
-    ObjectStoreExt, PutMode, PutMultipartOptions, PutOptions, PutPayload, PutResult, Result,
+    ObjectStoreExt, PutMode, PutMultipartOptions, PutOptions, PutPayload, PutResult, Result, UploadPart,
 };
+
 use tokio::time::Instant;
 
-use super::Health;
+use super::health::Access;
+use super::{Health, plain};
 
 /// How often a create is sent again while nothing is there.
 const TRIES: u32 = 5;
@@ -56,16 +60,16 @@ impl Guarded {
         Guarded { inner, health }
     }
 
-    async fn reads<T>(&self, limit: Duration, request: impl Future<Output = Result<T>>) -> Result<T> {
-        let outcome = within(limit, request).await;
-        self.health.note(&outcome);
-        outcome
-    }
-
-    async fn writes<T>(&self, request: impl Future<Output = Result<T>>) -> Result<T> {
-        let waiting = Waiting { health: &self.health, since: Instant::now() };
-        let outcome = within(WRITE, request).await;
-        self.health.note_write(&outcome, waiting.since);
+    async fn within<T>(
+        &self,
+        access: Access,
+        limit: Duration,
+        request: impl Future<Output = Result<T>>,
+    ) -> Result<T> {
+        let waiting = Waiting { health: &self.health, access, since: Instant::now() };
+        let outcome = tokio::time::timeout(limit, request).await.unwrap_or_else(|_| Err(silent(limit)));
+        let outcome = plain::plain(outcome);
+        self.health.note(access, &outcome, waiting.since);
         // It has been noted.
         std::mem::forget(waiting);
         outcome
@@ -75,11 +79,11 @@ impl Guarded {
         let mut left = TRIES;
         loop {
             let put = self.inner.put_opts(path, payload.clone(), options.clone());
-            let exists = match self.writes(put).await {
+            let exists = match self.within(Access::Write, WRITE, put).await {
                 Err(error @ Error::AlreadyExists { .. }) => error,
                 outcome => return outcome,
             };
-            match self.reads(READ, self.inner.head(path)).await {
+            match self.within(Access::Read, READ, self.inner.head(path)).await {
                 Ok(_) => return Err(exists),
                 Err(Error::NotFound { .. }) if left > 0 => left -= 1,
                 // In doubt it is an error like any other, never a claim that somebody was there first.
@@ -92,27 +96,24 @@ impl Guarded {
     }
 }
 
-/// A write that has no answer yet. Who gives it up after a while, as a log object's budget does, has met a failure as well.
+/// A request that has no answer yet. Who gives a write up after a while, as a log object's budget does, has met a failure as well.
 struct Waiting<'a> {
     health: &'a Health,
+    access: Access,
     since: Instant,
 }
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
         let waited = self.since.elapsed();
-        if waited >= GIVEN_UP {
-            self.health.note_write::<()>(&Err(silent(waited)), self.since);
+        if self.access == Access::Write && waited >= GIVEN_UP {
+            self.health.note::<()>(self.access, &Err(silent(waited)), self.since);
         }
     }
 }
 
 fn silent(waited: Duration) -> Error {
     Error::Generic { store: STORE, source: format!("no answer within {waited:?}").into() }
-}
-
-async fn within<T>(limit: Duration, request: impl Future<Output = Result<T>>) -> Result<T> {
-    tokio::time::timeout(limit, request).await.unwrap_or_else(|_| Err(silent(limit)))
 }
 
 impl fmt::Display for Guarded {
@@ -126,7 +127,7 @@ impl ObjectStore for Guarded {
     async fn put_opts(&self, path: &Path, payload: PutPayload, options: PutOptions) -> Result<PutResult> {
         match options.mode {
             PutMode::Create => self.create(path, payload, options).await,
-            _ => self.writes(self.inner.put_opts(path, payload, options)).await,
+            _ => self.within(Access::Write, WRITE, self.inner.put_opts(path, payload, options)).await,
         }
     }
 
@@ -135,23 +136,24 @@ impl ObjectStore for Guarded {
         path: &Path,
         options: PutMultipartOptions,
     ) -> Result<Box<dyn MultipartUpload>> {
-        self.inner.put_multipart_opts(path, options).await
+        let inner = plain::plain(self.inner.put_multipart_opts(path, options).await)?;
+        Ok(Box::new(Upload { inner, health: self.health.clone() }))
     }
 
     async fn get_opts(&self, path: &Path, options: GetOptions) -> Result<GetResult> {
-        self.reads(READ, self.inner.get_opts(path, options)).await
+        self.within(Access::Read, READ, self.inner.get_opts(path, options)).await
     }
 
     async fn get_ranges(&self, path: &Path, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
-        self.reads(WRITE, self.inner.get_ranges(path, ranges)).await
+        self.within(Access::Read, WRITE, self.inner.get_ranges(path, ranges)).await
     }
 
     fn delete_stream(&self, paths: BoxStream<'static, Result<Path>>) -> BoxStream<'static, Result<Path>> {
-        self.inner.delete_stream(paths)
+        self.inner.delete_stream(paths).map_err(plain::error).boxed()
     }
 
     fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, Result<ObjectMeta>> {
-        self.inner.list(prefix)
+        self.inner.list(prefix).map_err(plain::error).boxed()
     }
 
     fn list_with_offset(
@@ -159,14 +161,42 @@ impl ObjectStore for Guarded {
         prefix: Option<&Path>,
         offset: &Path,
     ) -> BoxStream<'static, Result<ObjectMeta>> {
-        self.inner.list_with_offset(prefix, offset)
+        self.inner.list_with_offset(prefix, offset).map_err(plain::error).boxed()
     }
 
     async fn list_with_delimiter(&self, prefix: Option<&Path>) -> Result<ListResult> {
-        self.reads(WRITE, self.inner.list_with_delimiter(prefix)).await
+        self.within(Access::Read, WRITE, self.inner.list_with_delimiter(prefix)).await
     }
 
     async fn copy_opts(&self, from: &Path, to: &Path, options: CopyOptions) -> Result<()> {
-        self.inner.copy_opts(from, to, options).await
+        plain::plain(self.inner.copy_opts(from, to, options).await)
+    }
+}
+
+/// An upload in parts.
+#[derive(Debug)]
+struct Upload {
+    inner: Box<dyn MultipartUpload>,
+    health: Health,
+}
+
+#[async_trait]
+impl MultipartUpload for Upload {
+    fn put_part(&mut self, data: PutPayload) -> UploadPart {
+        let (part, health) = (self.inner.put_part(data), self.health.clone());
+        Box::pin(async move {
+            let begun = Instant::now();
+            let outcome = plain::plain(part.await);
+            health.note(Access::Write, &outcome, begun);
+            outcome
+        })
+    }
+
+    async fn complete(&mut self) -> Result<PutResult> {
+        plain::plain(self.inner.complete().await)
+    }
+
+    async fn abort(&mut self) -> Result<()> {
+        plain::plain(self.inner.abort().await)
     }
 }

@@ -50,7 +50,7 @@ impl World {
     }
 
     async fn open(&self) -> SegmentCache {
-        let disk = DiskCache::open(self.dir.path(), "c", 256 * MIB);
+        let disk = DiskCache::open(self.dir.path(), "c", "s3://b/w", 256 * MIB);
         SegmentCache::open(MIB, disk.as_ref()).await
     }
 
@@ -75,7 +75,8 @@ impl World {
 
     /// The files in which the disk cache has its blocks.
     fn files(&self) -> Vec<PathBuf> {
-        let entries = fs::read_dir(self.dir.path().join("c").join(NAME)).unwrap();
+        let entries =
+            fs::read_dir(crate::disk_cache::place(self.dir.path(), "c", "s3://b/w").join(NAME)).unwrap();
         entries.map(|entry| entry.unwrap().path()).collect()
     }
 }
@@ -100,8 +101,11 @@ async fn another_cluster_finds_nothing() {
     let cache = world.open().await;
     world.misses(&cache).await;
     cache.close().await;
-    let disk = DiskCache::open(world.dir.path(), "another", 256 * MIB).unwrap();
-    assert_eq!(world.misses(&SegmentCache::open(MIB, Some(&disk)).await).await, 10);
+    // The second one is a copy of the first, at another place.
+    for (cluster, root) in [("another", "s3://b/w"), ("c", "s3://b/copy")] {
+        let disk = DiskCache::open(world.dir.path(), cluster, root, 256 * MIB).unwrap();
+        assert_eq!(world.misses(&SegmentCache::open(MIB, Some(&disk)).await).await, 10);
+    }
 }
 
 /// A disk that gives nothing back, and one that gives back something else.
@@ -131,16 +135,16 @@ async fn a_failing_disk_fails_no_read() {
 async fn a_directory_that_cannot_be_used_leaves_the_memory() {
     let world = World::new().await;
     // More than any disk has.
-    assert!(DiskCache::open(world.dir.path(), "c", 1 << 60).is_none());
+    assert!(DiskCache::open(world.dir.path(), "c", "s3://b/w", 1 << 60).is_none());
     // A file where the directory should be.
     fs::write(world.dir.path().join("file"), "").unwrap();
-    assert!(DiskCache::open(world.dir.path(), "file", MIB).is_none());
+    assert!(DiskCache::open(&world.dir.path().join("file"), "c", "s3://b/w", MIB).is_none());
     // Another process.
-    let disk = DiskCache::open(world.dir.path(), "c", 256 * MIB).unwrap();
-    assert!(DiskCache::open(world.dir.path(), "c", 256 * MIB).is_none());
+    let disk = DiskCache::open(world.dir.path(), "c", "s3://b/w", 256 * MIB).unwrap();
+    assert!(DiskCache::open(world.dir.path(), "c", "s3://b/w", 256 * MIB).is_none());
     drop(disk);
     // A cache's own directory.
-    fs::write(world.dir.path().join("c").join(NAME), "").unwrap();
+    fs::write(crate::disk_cache::place(world.dir.path(), "c", "s3://b/w").join(NAME), "").unwrap();
     let cache = world.open().await;
     assert!(matches!(cache.0, Tier::Memory(_)));
     assert_eq!(world.misses(&cache).await, 10);

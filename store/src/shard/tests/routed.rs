@@ -136,7 +136,7 @@ fn gateway(world: &World, wire: &Arc<Wire>, address: &str) -> Route {
 
 /// A gateway in surroundings of its own.
 fn gateway_in(context: Context, world: &World, wire: &Arc<Wire>, address: &str) -> Route {
-    let cluster = Cluster { id: "c".into(), format: 1, shards: 1, generation: 1 };
+    let cluster = Cluster { id: "c".into(), format: 1, shards: 1, generation: 1, meta: None };
     let meta: Arc<dyn MetaStore> = world.meta.clone();
     let host = Host::start(context, meta, cluster, address.to_owned());
     let route = Route::new(host, wire.clone());

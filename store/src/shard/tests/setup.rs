@@ -122,7 +122,7 @@ impl World {
     /// A new claim of the shard, in a session of its own.
     pub(super) async fn claim(&self) -> Claim {
         let session = self.meta.session(Duration::from_secs(10)).await.unwrap();
-        let cluster = Cluster { id: String::new(), format: 1, shards: 1, generation: 1 };
+        let cluster = Cluster { id: String::new(), format: 1, shards: 1, generation: 1, meta: None };
         let revision = Revision(self.claims.fetch_add(1, Ordering::SeqCst));
         Claim::new(ShardId(0), cluster.token(revision), session)
     }
