@@ -30,6 +30,7 @@ use crate::forward::Forward;
 use crate::internal;
 use crate::metrics::GatewayMetrics;
 use crate::problem::Problem;
+use crate::reachable;
 use crate::request::RequestId;
 use crate::trace::{REQUEST_ID, Traced};
 
@@ -167,6 +168,7 @@ pub fn router(gateway: Gateway) -> Router {
         .merge(catalog)
         .nest(TABLE, rows)
         .route(everywhere::ROUTE, post(everywhere::answer))
+        .route(reachable::ROUTE, post(reachable::answer))
         .nest("/internal/v1/shards/{shard}", internal::routes())
         .route("/v1/status", get(api::status::status))
         .route("/v1/drain", post(api::status::drain).delete(api::status::stay))

@@ -47,7 +47,7 @@ pub(crate) async fn seen(gateway: &Gateway) {
         let path = ROUTE.replace("{revision}", &revision.0.to_string());
         let asked = gateway.forward().ask(&member.address, &path, gateway.secret());
         match timeout(PATIENCE, asked).await {
-            Ok(Ok(())) => {}
+            Ok(Ok(_)) => {}
             Ok(Err(error)) => tracing::debug!(gateway = id, error, "it may not know of a change yet"),
             Err(_) => tracing::warn!(gateway = id, "it did not say in time that it knows of a change"),
         }

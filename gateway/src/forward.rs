@@ -1,5 +1,5 @@
 //! Plain requests to other gateways: whole ones of clients that another gateway must answer, since it alone knows what they are about
-//! (the pages of its scans), and questions of our own ([`crate::everywhere`]).
+//! (the pages of its scans), and questions of our own ([`crate::everywhere`], [`crate::reachable`]).
 
 use axum::body::Body;
 use axum::response::Response;
@@ -58,13 +58,18 @@ impl Forward {
         Ok(response)
     }
 
-    /// Asks the gateway at this address something of our own, and waits for its yes. The error says what it said instead.
-    pub(crate) async fn ask(&self, address: &str, path: &str, secret: &ClusterSecret) -> Result<(), String> {
+    /// Asks the gateway at this address something of our own that has a short answer. The error says what it said instead.
+    pub(crate) async fn ask(
+        &self,
+        address: &str,
+        path: &str,
+        secret: &ClusterSecret,
+    ) -> Result<String, String> {
         let asked = self.0.post(format!("{address}{path}")).headers(trace::passed());
         let asked = asked.header(header::AUTHORIZATION, secret.bearer()).header(INTERNAL_HEADER, INTERNAL);
         let answer = asked.send().await.map_err(|e| e.to_string())?;
         match answer.status() {
-            status if status.is_success() => Ok(()),
+            status if status.is_success() => answer.text().await.map_err(|e| e.to_string()),
             status => Err(status.to_string()),
         }
     }

@@ -18,6 +18,7 @@ mod metrics;
 mod peers;
 pub mod places;
 pub mod problem;
+mod reachable;
 pub mod request;
 pub mod rows;
 pub mod server;

@@ -27,7 +27,7 @@ use wadi_store::route::{NoPeers, Peers, Route};
 use wadi_store::secret::ClusterSecret;
 use wadi_store::segments::SegmentCache;
 use wadi_store::settings::InvalidSetting;
-use wadi_store::task::{self, Cpu};
+use wadi_store::task::{self, Cpu, Owned};
 
 use crate::app::{Gateway, router};
 use crate::auto_partition;
@@ -35,6 +35,7 @@ use crate::closable::Closable;
 use crate::config::{GatewayConfig, MetaConfig};
 use crate::metrics::GatewayMetrics;
 use crate::peers::HttpPeers;
+use crate::reachable;
 use crate::stall::Impatient;
 
 /// How long giving the shards to other gateways may take.
@@ -78,6 +79,7 @@ pub struct Server {
     stop: watch::Sender<bool>,
     serving: tokio::task::JoinHandle<std::io::Result<()>>,
     auto_partition: tokio::task::JoinHandle<()>,
+    _reachable: Option<Owned>,
     registry: Arc<Registry>,
 }
 
@@ -100,7 +102,7 @@ pub async fn start(config: GatewayConfig, mut registry: Registry) -> Result<Serv
         MetaConfig::Etcd { .. } => Arc::new(HttpPeers::new(secret.clone())?),
     };
     let reached_at = config.advertise.unwrap_or_else(|| format!("http://{address}"));
-    let host = Host::start(context, meta.clone(), cluster, reached_at);
+    let host = Host::start(context, meta.clone(), cluster, reached_at.clone());
     let route = Route::new(host.clone(), peers);
     let (close, stop) = (watch::Sender::new(false), watch::Sender::new(false));
     let listener = Closable::new(listener, close.subscribe())
@@ -117,6 +119,8 @@ pub async fn start(config: GatewayConfig, mut registry: Registry) -> Result<Serv
     let metrics = GatewayMetrics::new(&mut registry);
     let registry = Arc::new(registry);
     let gateway = Gateway::new(catalog, route, secret, config.limits, registry.clone(), metrics);
+    let alone = matches!(config.meta, MetaConfig::Embedded);
+    let reachable = (!alone).then(|| Owned::spawn(reachable::watch(gateway.clone(), reached_at)));
     let mut stopping = stop.subscribe();
     let serve = axum::serve(listener, router(gateway)).with_graceful_shutdown(async move {
         // A dropped server stops too.
@@ -128,7 +132,7 @@ pub async fn start(config: GatewayConfig, mut registry: Registry) -> Result<Serv
         tokio::fs::write(&path, format!("http://{address}\n")).await.map_err(failed)?;
     }
     tracing::info!(%address, "gateway started");
-    Ok(Server { address, host, meta, close, stop, serving, auto_partition, registry })
+    Ok(Server { address, host, meta, close, stop, serving, auto_partition, registry, _reachable: reachable })
 }
 
 async fn context(

@@ -102,6 +102,8 @@ struct Inner {
     leaving: watch::Sender<bool>,
     /// Why this gateway cannot write, if it cannot.
     unwell: watch::Sender<Option<String>>,
+    /// Why the other gateways cannot reach this one, if they cannot.
+    unreachable: watch::Sender<Option<String>>,
     stopping: watch::Sender<bool>,
     stopped: watch::Sender<bool>,
     /// Set when this process must end: another one has taken its meta store.
@@ -119,6 +121,7 @@ impl Host {
             assignment: watch::Sender::default(),
             leaving: watch::Sender::new(false),
             unwell: watch::Sender::new(None),
+            unreachable: watch::Sender::new(None),
             context,
             meta,
             cluster,
@@ -230,9 +233,21 @@ impl Host {
             && self.status().iter().all(|s| s.open || s.owner.is_some())
     }
 
-    /// Why this gateway cannot write, if it cannot.
+    /// Why this gateway is not to have shards: it cannot write, or is not reached.
     pub fn unwell(&self) -> Option<String> {
-        self.inner.unwell.borrow().clone()
+        self.inner.unfit()
+    }
+
+    /// Says why the other gateways cannot reach this one, or that they can.
+    pub fn set_unreachable(&self, why: Option<String>) {
+        self.inner.unreachable.send_if_modified(|now| {
+            // Another reason is none to announce it again.
+            let changes = now.is_some() != why.is_some();
+            if changes {
+                *now = why;
+            }
+            changes
+        });
     }
 
     /// Whether it is about to end, see [`Host::leave`].
@@ -306,6 +321,11 @@ impl Host {
 impl Inner {
     fn is_stopping(&self) -> bool {
         *self.stopping.borrow()
+    }
+
+    /// Why others are to have the shards, if they are.
+    fn unfit(&self) -> Option<String> {
+        self.unwell.borrow().clone().or_else(|| self.unreachable.borrow().clone())
     }
 
     /// Who owns a shard, as the meta store said last, and since when.
@@ -391,9 +411,12 @@ async fn live_in(inner: &Arc<Inner>, session: Arc<dyn Session>) {
 /// Announces the gateway, again whenever what it says of itself has changed, for ever.
 async fn be_there(inner: &Inner, session: &dyn Session) {
     let (mut leaving, mut unwell) = (inner.leaving.subscribe(), inner.unwell.subscribe());
+    let mut unreachable = inner.unreachable.subscribe();
     loop {
-        let (leaving_now, unwell_now) = (*leaving.borrow_and_update(), unwell.borrow_and_update().clone());
-        let member = Member { address: inner.address.clone(), leaving: leaving_now, unwell: unwell_now };
+        unwell.mark_unchanged();
+        unreachable.mark_unchanged();
+        let leaves = *leaving.borrow_and_update();
+        let member = Member { address: inner.address.clone(), leaving: leaves, unwell: inner.unfit() };
         // Writing texts and a truth value as JSON cannot fail.
         let says = serde_json::to_vec(&member).unwrap_or_default();
         match announce(inner.meta.as_ref(), session, GATEWAYS, &inner.gateway, says).await {
@@ -402,6 +425,7 @@ async fn be_there(inner: &Inner, session: &dyn Session) {
                 biased;
                 _ = leaving.changed() => {}
                 _ = unwell.changed() => {}
+                _ = unreachable.changed() => {}
             },
             Err(error) => {
                 tracing::warn!(%error, "the gateway cannot announce itself; trying again");

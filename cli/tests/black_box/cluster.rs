@@ -300,3 +300,35 @@ async fn what_one_gateway_acknowledges_of_the_catalog_all_know() {
         there.post(&format!("{table}/upsert"), NDJSON, row).await.expect(404);
     }
 }
+
+/// Its shards would be out of reach for all others.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_gateway_with_a_wrong_address_owns_nothing() {
+    let (etcd, data) = (Peer::etcd().await, tempfile::tempdir().unwrap());
+    let fit = setup(&etcd, &data).ready().await;
+    // Nobody listens there.
+    let lost = setup(&etcd, &data).args(&["--advertise", "http://127.0.0.1:1"]).listening().await;
+    let unwell = async |api: &Api| {
+        let status = api.get("/v1/status").await.expect(200).json();
+        let gateways = status["gateways"].as_object().unwrap().clone();
+        gateways.into_values().find_map(|member| Some(member["unwell"].as_str()?.to_owned()))
+    };
+    let why = loop {
+        if let Some(why) = unwell(&fit.api).await {
+            break why;
+        }
+        sleep(Duration::from_millis(20)).await;
+    };
+    assert!(why.contains("http://127.0.0.1:1"), "{why}");
+    while loads(&fit.api).await.iter().sum::<usize>() < 6 || !loads(&fit.api).await.contains(&0) {
+        sleep(Duration::from_millis(20)).await;
+    }
+    // What it is asked it answers, with the help of the other one.
+    lost.api.create_database().await;
+    let spec = json!({ "name": "l", "columns": [{ "name": "n", "type": "bigint" }], "buckets": 6 });
+    let table = lost.api.create_table(&spec).await;
+    lost.api.post(&format!("{table}/append"), NDJSON, "{\"n\":1}").await.expect(200);
+    assert_eq!(fit.api.scan(&table, "").await.len(), 1);
+    let problem = lost.api.get("/ready").await.expect(503).json();
+    assert_eq!(problem["status"], "unwell");
+}

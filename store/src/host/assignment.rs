@@ -20,7 +20,7 @@ pub struct Member {
     pub address: String,
     /// Whether it gives its shards away, because it is about to end.
     pub leaving: bool,
-    /// Why it gives its shards away, if it cannot write.
+    /// Why it gives its shards away, if it cannot write or is not reached.
     #[serde(default)]
     pub unwell: Option<String>,
 }
