@@ -1,6 +1,6 @@
 //! One write request: its rows go to their shards, and their answers become one.
 //!
-//! Rows are split by partition and bucket, and each part goes to the gateway that owns its shard ([`Route::append`]), all at once.
+//! Rows are split by partition and bucket, and each part goes to the gateway that owns its shard ([`Route::append_all`]), all at once.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,14 +9,12 @@ use std::time::Duration;
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, RecordBatch};
 use arrow::datatypes::{Field, Schema};
 use arrow::error::ArrowError;
-use futures::future::join_all;
 use serde::Serialize;
 use wadi_model::bucketing::bucket_of_producer;
 use wadi_model::ipc::Originals;
-use wadi_model::options::LogCompression;
 use wadi_model::partition::Grouping;
 use wadi_model::split::split;
-use wadi_model::{Bucket, ErrorKind, Fault, SchemaId, Table};
+use wadi_model::{Bucket, ErrorKind, Fault, Table};
 use wadi_store::objects::Illness;
 use wadi_store::route::RouteError;
 use wadi_store::shard::{AppendError, Appended, Keyed, Part, Stamp, raw_bytes};
@@ -66,11 +64,16 @@ pub async fn write(
     if let Some(bytes) = parts.iter().map(|(_, part)| raw_bytes(&part.batch)).find(|bytes| *bytes > limit) {
         return Err(AppendError::TooLarge { bytes, limit }.into());
     }
-    let outcomes = join_all(parts.into_iter().map(|(place, Rows { batch: rows, originals, keyed })| {
-        let part = Sending { place, schema, compression, rows, originals, keyed, stamp: stamp.clone() };
-        part.send(gateway)
-    }));
-    combine(outcomes.await, gateway.host().context().health.illness())
+    let (places, parts): (Vec<Place>, Vec<Part>) = parts
+        .into_iter()
+        .map(|(place, Rows { batch: rows, originals, keyed })| {
+            let bucket = place.bucket;
+            let part = Part { bucket, schema, compression, rows, originals, stamp: stamp.clone(), keyed };
+            (place, part)
+        })
+        .unzip();
+    let outcomes = gateway.route().append_all(parts, gateway.limits().patience).await;
+    combine(places.into_iter().zip(outcomes).collect(), gateway.host().context().health.illness())
 }
 
 async fn parts(
@@ -155,26 +158,6 @@ impl Rows {
             Ok((bucket, Rows { batch, originals: originals(), keyed: Some(keyed) }))
         };
         split(marked, buckets)?.into_iter().map(unmark).collect()
-    }
-}
-
-/// A part on its way to its shard.
-struct Sending {
-    place: Place,
-    schema: SchemaId,
-    compression: LogCompression,
-    rows: RecordBatch,
-    keyed: Option<Keyed>,
-    originals: Originals,
-    stamp: Option<Stamp>,
-}
-
-impl Sending {
-    async fn send(self, gateway: &Gateway) -> (Place, Result<Appended, RouteError<AppendError>>) {
-        let Sending { place, schema, compression, rows, keyed, originals, stamp } = self;
-        let part = Part { bucket: place.bucket, schema, compression, rows, originals, stamp, keyed };
-        let appended = gateway.route().append(part, gateway.limits().patience).await;
-        (place, appended)
     }
 }
 

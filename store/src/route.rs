@@ -3,7 +3,8 @@
 //! * [`Route`] is what the gateway's calls use. Each of its questions finds the owner, asks, and looks again when the shard has moved
 //!   meanwhile, until the answer is there or patience is over. So a client sees one answer, whatever moves behind it.
 //! * An [`append`](Route::append) that goes to another gateway has a stamp, its client's or one of ours ([`lanes`]): when no answer
-//!   comes it is sent again, to whoever owns the shard then, and is written once (L3).
+//!   comes it is sent again, to whoever owns the shard then, and is written once (L3). Parts of one request for one gateway go together
+//!   ([`parcel`]).
 //! * Durable rows of a log are read here, by references from the owner ([`log`]); bytes go through no second gateway.
 //! * [`peers`] is the way to other gateways, HTTP in earnest and a lossy link in the simulation; [`serve`] is the other side of it.
 //!
@@ -37,6 +38,7 @@ mod keys;
 mod lanes;
 mod log;
 mod message;
+mod parcel;
 mod part;
 mod peers;
 mod rows;

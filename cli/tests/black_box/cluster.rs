@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use futures::future::{join, join_all};
+use futures::future::{join, join_all, join3};
 use http::Method;
 use rand::SeedableRng;
 use rand::rngs::StdRng;
@@ -150,9 +150,9 @@ async fn a_tail_sees_rows_of_all_gateways() {
 }
 
 /// Runs `wadi` against a server, and gives what it prints.
-async fn wadi(server: &Server, args: &[&str]) -> String {
+async fn wadi(url: &str, args: &[&str]) -> String {
     let mut command = tokio::process::Command::new(env!("CARGO_BIN_EXE_wadi"));
-    let output = command.args(args).args(["--url", &server.api.url]).output().await.unwrap();
+    let output = command.args(args).args(["--url", url]).output().await.unwrap();
     assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).unwrap()
 }
@@ -163,7 +163,7 @@ async fn a_gateway_is_drained_and_comes_back() {
     let setups = [setup(&etcd, &data), setup(&etcd, &data)];
     let (a, b) = (setups[0].ready().await, setups[1].ready().await);
     until_even(&[&a, &b]).await;
-    let drained = wadi(&b, &["gateway", "drain"]).await;
+    let drained = wadi(&b.api.url, &["gateway", "drain"]).await;
     assert!(drained.contains("it may be ended"), "{drained}");
     // The other one has claimed them all, and opens them.
     while !loads(&a.api).await.contains(&6) {
@@ -173,9 +173,9 @@ async fn a_gateway_is_drained_and_comes_back() {
     // It answers as before, and asks clients to go elsewhere.
     let databases = b.api.get("/v1/databases").await.expect(200);
     assert_eq!(databases.header("connection"), "close");
-    let status = wadi(&b, &["status"]).await;
+    let status = wadi(&b.api.url, &["status"]).await;
     assert!(status.contains("elsewhere") && status.contains(&a.api.url), "{status}");
-    wadi(&b, &["gateway", "drain", "--undo"]).await;
+    wadi(&b.api.url, &["gateway", "drain", "--undo"]).await;
     until_even(&[&a, &b]).await;
     b.api.get("/ready").await.expect(200);
 }
@@ -193,6 +193,19 @@ async fn produce_once(api: &Api, table: &str, producer: &str, seed: u64, stop: &
         sleep(Duration::from_millis(5)).await;
     }
     writes
+}
+
+/// `wadi bench append` again and again; how many requests it sent, of which none failed. It repeats what a client may repeat.
+async fn bench(url: &str, stop: &AtomicBool) -> u64 {
+    let mut requests = 0;
+    while !stop.load(Ordering::Relaxed) {
+        let args =
+            ["--json", "bench", "append", "--duration", "2s", "--connections", "2", "--body-size", "64KiB"];
+        let report: serde_json::Value = serde_json::from_str(&wadi(url, &args).await).unwrap();
+        assert_eq!(report["errors"], 0, "{report}");
+        requests += report["requests"].as_u64().unwrap();
+    }
+    requests
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -221,8 +234,8 @@ async fn a_rolling_restart_fails_no_request() {
         }
         stop.store(true, Ordering::Relaxed);
     };
-    let (writes, ()) = join(join_all(producers), restarts).await;
-    assert!(writes.iter().all(|writes| writes.len() > 10), "all had their turn");
+    let (writes, benched, ()) = join3(join_all(producers), bench(&api.url, &stop), restarts).await;
+    assert!(writes.iter().all(|writes| writes.len() > 10) && benched > 10, "all had their turn");
     check(&servers[0].api, &writes.concat()).await;
 }
 

@@ -15,78 +15,112 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::time::{Instant, sleep};
 use tracing::Instrument;
-use wadi_model::Told;
+use wadi_model::{ShardId, Told};
 
-use super::lanes::Taken;
+use super::lanes::{Lanes, Taken};
 use super::part::{self, PartHead};
 use super::{AGAIN, ANSWER, At, Call, NoGood, Peer, Route, RouteError};
-use crate::shard::{self, AppendError, Appended, Part, Prepared};
+use crate::context::Share;
+use crate::shard::{self, AppendError, Appended, Part, Prepared, Shard};
 use crate::trace::TARGET;
 
 /// The longest wait for an answer: a PUT and its repetitions, with what waits before it.
-const PATIENCE: Duration = ANSWER;
+pub(super) const PATIENCE: Duration = ANSWER;
+
+/// A part on its way, until its outcome is known.
+pub(super) struct Sending<'a> {
+    pub(super) shard: ShardId,
+    pub(super) part: Prepared,
+    /// What it holds of the budget, until its shard here has it.
+    share: Option<Share>,
+    lane: Option<Taken<'a>>,
+    /// Whether an earlier try may have been written.
+    doubt: bool,
+}
+
+/// What became of a try.
+pub(super) type Tried = Result<Appended, AppendError>;
+
+impl<'a> Sending<'a> {
+    /// The part with a stamp, by which it is known when it comes a second time.
+    pub(super) fn stamped(mut self, lanes: &'a Lanes) -> Sending<'a> {
+        if self.part.stamp.is_none() {
+            self.part.stamp = Some(self.lane.insert(lanes.take()).stamp().clone());
+        }
+        self
+    }
+}
 
 impl Route {
     /// Appends a part to its bucket, wherever that is, and waits until it is durable and readable. `patience` is for finding its
     /// owner; it is over when the outcome of a try is in doubt for longer.
     pub async fn append(&self, part: Part, patience: Duration) -> Result<Appended, RouteError<AppendError>> {
-        let span =
-            tracing::debug_span!(target: TARGET, "route", shard = i64::from(self.shard(&part.bucket).0));
-        self.append_part(part, patience).instrument(span).await
+        let deadline = Instant::now() + patience;
+        let sending = self.prepare(part).await?;
+        self.bring(sending, None, deadline).await
     }
 
-    async fn append_part(&self, part: Part, patience: Duration) -> Result<Appended, RouteError<AppendError>> {
-        let deadline = Instant::now() + patience;
+    pub(super) async fn prepare(&self, part: Part) -> Result<Sending<'_>, AppendError> {
         let shard = self.shard(&part.bucket);
-        let context = self.inner.host.context();
-        let (mut prepared, share) = shard::prepare(context, part).await?;
-        let mut share = Some(share);
-        let mut lane: Option<Taken<'_>> = None;
-        let mut doubt = false;
+        let (part, share) = shard::prepare(self.inner.host.context(), part).await?;
+        Ok(Sending { shard, part, share: Some(share), lane: None, doubt: false })
+    }
+
+    /// Brings a part to its owner, however often it takes. It may have been tried once already.
+    pub(super) async fn bring<'a>(
+        &'a self,
+        sending: Sending<'a>,
+        tried: Option<Tried>,
+        deadline: Instant,
+    ) -> Result<Appended, RouteError<AppendError>> {
+        let span = tracing::debug_span!(target: TARGET, "route", shard = i64::from(sending.shard.0));
+        self.bring_on(sending, tried, deadline).instrument(span).await
+    }
+
+    async fn bring_on<'a>(
+        &'a self,
+        mut sending: Sending<'a>,
+        mut tried: Option<Tried>,
+        deadline: Instant,
+    ) -> Result<Appended, RouteError<AppendError>> {
         let unknown = || RouteError::Said(AppendError::OutcomeUnknown);
         loop {
-            let at = match self.at(shard, deadline).await {
-                Ok(at) => at,
-                Err(_) if doubt => return Err(unknown()),
-                Err(not_open) => return Err(RouteError::NotOpen(not_open)),
-            };
-            let tried = match at {
-                At::Here(shard) => {
-                    let again =
-                        prepared.again().ok_or_else(|| internal("the part was merged before it was sent"))?;
-                    let held = match share.take().or_else(|| context.memory.try_take(again.held())) {
-                        Some(held) => Ok(held),
-                        None => Err(AppendError::Overloaded),
-                    };
-                    match held {
-                        Ok(held) => shard.append_prepared(again, held).await,
-                        Err(error) => Err(error),
+            let outcome = match tried.take() {
+                Some(outcome) => outcome,
+                None => match self.at(sending.shard, deadline).await {
+                    Ok(At::Here(shard)) => self.append_here(&shard, &mut sending).await,
+                    Ok(At::There(peer)) => {
+                        sending = sending.stamped(&self.inner.lanes);
+                        send(&peer, &sending.part).await
                     }
-                }
-                At::There(peer) => {
-                    if prepared.stamp.is_none() {
-                        prepared.stamp = Some(lane.insert(self.inner.lanes.take()).stamp().clone());
-                    }
-                    send(&peer, &prepared).await
-                }
+                    Err(_) if sending.doubt => return Err(unknown()),
+                    Err(not_open) => return Err(RouteError::NotOpen(not_open)),
+                },
             };
             let late = Instant::now() + AGAIN >= deadline;
-            match tried {
+            match outcome {
                 Ok(appended) => return Ok(appended),
                 Err(AppendError::NotOwned | AppendError::Unreachable(_)) if !late => {}
                 Err(AppendError::OutcomeUnknown) => {
-                    doubt = true;
-                    if late || prepared.stamp.is_none() {
+                    sending.doubt = true;
+                    if late || sending.part.stamp.is_none() {
                         return Err(unknown());
                     }
                 }
-                Err(AppendError::InFlight { .. }) if doubt && !late => {}
-                Err(_) if doubt => return Err(unknown()),
+                Err(AppendError::InFlight { .. }) if sending.doubt && !late => {}
+                Err(_) if sending.doubt => return Err(unknown()),
                 Err(error) => return Err(RouteError::Said(error)),
             }
             sleep(AGAIN).await;
         }
         // The lane is free again with the end of this call: nobody sends its request any more.
+    }
+
+    async fn append_here(&self, shard: &Shard, sending: &mut Sending<'_>) -> Tried {
+        let again = sending.part.again().ok_or_else(|| internal("the part was merged before it was sent"))?;
+        let memory = &self.inner.host.context().memory;
+        let share = sending.share.take().or_else(|| memory.try_take(again.held()));
+        shard.append_prepared(again, share.ok_or(AppendError::Overloaded)?).await
     }
 }
 
@@ -99,15 +133,22 @@ async fn send(peer: &Peer, part: &Prepared) -> Result<Appended, AppendError> {
     let (head, sections): (PartHead, Vec<Bytes>) = part::write(part)?;
     match peer.ask::<Appended>(Call::Append, &head, sections, PATIENCE).await {
         Ok((appended, _)) => Ok(appended),
-        Err(NoGood::Told(told)) => Err(said(told, part)),
-        Err(NoGood::Unanswered(none)) if none.unsent => Err(AppendError::Unreachable(none.why)),
-        Err(NoGood::Unanswered(none)) => {
-            tracing::debug!(shard = %peer.shard, why = none.why, "no answer to a part; sending it again");
-            Err(AppendError::OutcomeUnknown)
+        Err(none) => Err(no_good(none, part)),
+    }
+}
+
+/// What it means for a part that there is no good answer.
+pub(super) fn no_good(none: NoGood, part: &Prepared) -> AppendError {
+    match none {
+        NoGood::Told(told) => said(told, part),
+        NoGood::Unanswered(none) if none.unsent => AppendError::Unreachable(none.why),
+        NoGood::Unanswered(none) => {
+            tracing::debug!(bucket = %part.bucket, why = none.why, "no answer to a part; sending it again");
+            AppendError::OutcomeUnknown
         }
     }
 }
 
-fn said(told: Told, part: &Prepared) -> AppendError {
+pub(super) fn said(told: Told, part: &Prepared) -> AppendError {
     AppendError::told(told, part.stamp.as_ref())
 }

@@ -11,6 +11,8 @@ use wadi_model::ShardId;
 pub enum Call {
     /// To append a part that was prepared.
     Append,
+    /// To append several such parts, of shards of its own.
+    AppendAll,
     /// For rows by their keys.
     Lookup,
     /// For all rows under prefixes.
@@ -33,8 +35,9 @@ pub enum Call {
 
 impl Call {
     /// All calls.
-    pub const ALL: [Call; 10] = [
+    pub const ALL: [Call; 11] = [
         Call::Append,
+        Call::AppendAll,
         Call::Lookup,
         Call::Prefixes,
         Call::States,
@@ -50,6 +53,7 @@ impl Call {
     pub fn name(self) -> &'static str {
         match self {
             Call::Append => "append",
+            Call::AppendAll => "append-all",
             Call::Lookup => "lookup",
             Call::Prefixes => "prefixes",
             Call::States => "states",

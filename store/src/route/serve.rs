@@ -1,14 +1,15 @@
 //! The other side: a gateway asks this process about a shard that it takes to be here.
 
 use bytes::Bytes;
+use futures::future::join_all;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use wadi_model::{Bucket, ErrorKind, Fault, Offset, ShardId, Told};
 
 use super::message::{self, Malformed};
 use super::rows::{PageHead, answer_forget, answer_page, answer_snapshot};
-use super::{Call, Inner, Route, follow, keys, log, part, states};
-use crate::shard::{AppendError, LookupError, Shard};
+use super::{Call, Inner, Route, follow, keys, log, parcel, part, states};
+use crate::shard::{AppendError, Appended, LookupError, Shard};
 
 impl Fault for Malformed {
     fn kind(&self) -> ErrorKind {
@@ -51,6 +52,30 @@ impl Inner {
         self.host.open_shard(shard).ok_or_else(|| Told::of(&LookupError::NotOwned))
     }
 
+    /// Appends a part that another gateway has prepared.
+    async fn append(
+        &self,
+        shard: ShardId,
+        head: part::PartHead,
+        sections: Vec<Bytes>,
+    ) -> Result<Appended, Told> {
+        self.check_place(shard, head.bucket())?;
+        let (open, context) = (self.here(shard)?, self.host.context());
+        let appended = async {
+            let part = part::read(context, head, sections).await?;
+            let share = context.memory.try_take(part.held()).ok_or(AppendError::Overloaded)?;
+            open.append_prepared(part, share).await
+        };
+        appended.await.map_err(|error| Told::of(&error))
+    }
+
+    fn check_place(&self, shard: ShardId, bucket: &Bucket) -> Result<(), Told> {
+        match bucket.shard(self.host.cluster().shards) == shard {
+            true => Ok(()),
+            false => Err(Told::of(&Malformed(format!("{bucket} is not of shard {shard}")))),
+        }
+    }
+
     /// What was asked, about a bucket that is of this shard.
     fn asked<H: DeserializeOwned>(
         &self,
@@ -59,12 +84,10 @@ impl Inner {
         bucket: impl Fn(&H) -> Option<Bucket>,
     ) -> Result<(H, Vec<Bytes>), Told> {
         let (head, sections) = message::read::<H>(message).map_err(|e| Told::of(&e))?;
-        match bucket(&head) {
-            Some(bucket) if bucket.shard(self.host.cluster().shards) != shard => {
-                Err(Told::of(&Malformed(format!("{bucket} is not of shard {shard}"))))
-            }
-            _ => Ok((head, sections)),
+        if let Some(bucket) = bucket(&head) {
+            self.check_place(shard, &bucket)?;
         }
+        Ok((head, sections))
     }
 
     async fn answer(&self, shard: ShardId, call: Call, message: &Bytes) -> Answer {
@@ -73,13 +96,19 @@ impl Inner {
             Call::Append => {
                 let (head, sections) =
                     self.asked::<part::PartHead>(shard, message, |head| Some(*head.bucket()))?;
-                let open = self.here(shard)?;
-                let appended = async {
-                    let part = part::read(context, head, sections).await?;
-                    let share = context.memory.try_take(part.held()).ok_or(AppendError::Overloaded)?;
-                    open.append_prepared(part, share).await
-                };
-                answer(alone(appended.await))
+                self.append(shard, head, sections)
+                    .await
+                    .and_then(|appended| answer(alone(Ok::<_, AppendError>(appended))))
+            }
+            Call::AppendAll => {
+                let (items, sections) = self.asked::<Vec<parcel::Item>>(shard, message, |_| None)?;
+                let mut sections = sections.into_iter();
+                let parts = items.into_iter().map(|parcel::Item { shard, part, sections: own }| {
+                    let own = sections.by_ref().take(own).collect();
+                    self.append(shard, part, own)
+                });
+                let parts: Vec<_> = parts.collect();
+                answer(alone(Ok::<_, AppendError>(join_all(parts).await)))
             }
             Call::Lookup => {
                 let (bucket, sections) = self.asked::<Bucket>(shard, message, |bucket| Some(*bucket))?;

@@ -5,8 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use async_trait::async_trait;
+use futures::future::join_all;
 use parking_lot::Mutex;
 use wadi_meta::{Compare, MetaStore, Txn};
+use wadi_model::Fault;
 
 use super::faults::Faulty;
 use super::keyed::{Keyed, value};
@@ -218,13 +220,14 @@ async fn what_is_sent_again_is_written_once() {
     two.wire.lost.store(3, Ordering::Relaxed);
     two.wire.twice.store(4, Ordering::Relaxed);
     two.wire.unsent.store(5, Ordering::Relaxed);
-    let append = |n: i64| {
-        let part = two.world().part(0, n * 10..n * 10 + 10);
-        async { two.other.append(part, PATIENCE).await.unwrap() }
-    };
+    let part = |n: i64| two.world().part(0, n * 10..n * 10 + 10);
     for round in 0..20 {
-        let appended = futures::future::join_all((0..8).map(|n| append(round * 8 + n))).await;
-        assert!(appended.iter().all(|a| a.rows == 10));
+        let parts = (0..8).map(|n| part(round * 8 + n));
+        let appended = match round % 2 {
+            0 => join_all(parts.map(|part| two.other.append(part, PATIENCE))).await,
+            _ => two.other.append_all(parts.collect(), PATIENCE).await,
+        };
+        assert!(appended.into_iter().all(|appended| appended.unwrap().rows == 10));
     }
     two.wire.lost.store(0, Ordering::Relaxed);
     two.wire.unsent.store(0, Ordering::Relaxed);
@@ -232,6 +235,39 @@ async fn what_is_sent_again_is_written_once() {
     assert_eq!(all.len(), 1_600);
     all.sort_unstable();
     assert!(all.into_iter().eq(0..1_600), "each row once");
+}
+
+#[tokio::test]
+async fn parts_for_one_gateway_go_together() {
+    let two = Two::start().await;
+    let part = |n: i64| two.world().part(n as u32 % 4, n * 10..n * 10 + 10);
+    let messages = |before: u64| two.wire.messages.load(Ordering::Relaxed) - before;
+    let before = messages(0);
+    let appended = two.other.append_all((0..40).map(part).collect(), PATIENCE).await;
+    assert_eq!(messages(before), 1);
+    // Each answer is that of its part.
+    for (n, appended) in appended.into_iter().enumerate() {
+        let (at, ids) = (appended.unwrap().base_offset, two.ids(&two.owner, n as u32 % 4).await);
+        assert_eq!(ids[at.0 as usize], n as i64 * 10);
+    }
+    // One that cannot be written does not keep the others back, and large ones go on their own.
+    let mut parts: Vec<Part> = (40..44).map(part).collect();
+    let stamped = |fingerprint| {
+        let stamp = Stamp { producer: "p".into(), sequence: 1, fingerprint, once: false };
+        Part { stamp: Some(stamp), ..two.world().part(1, 0..1) }
+    };
+    two.owner.append(stamped(1), PATIENCE).await.unwrap();
+    parts[1] = stamped(2);
+    parts.push(two.world().part(2, 0..200_000));
+    let before = messages(0);
+    let appended = two.other.append_all(parts, PATIENCE).await;
+    assert_eq!(messages(before), 2);
+    let told: Vec<bool> = appended.iter().map(Result::is_ok).collect();
+    assert_eq!(told, [true, false, true, true, true]);
+    assert_eq!(appended[1].as_ref().unwrap_err().code(), "key_reused");
+    // What is here and what is there.
+    let both = two.owner.append_all((50..54).map(part).collect(), PATIENCE).await;
+    assert!(both.iter().all(Result::is_ok));
 }
 
 #[tokio::test]
@@ -253,7 +289,10 @@ async fn a_shard_that_moves_is_found_again() {
                 let part = two.keyed.world.part(0, next..next + 1);
                 // No request fails, whoever is asked.
                 let route = if next % 2 == 0 { &owner } else { &other };
-                route.append(part, PATIENCE).await.unwrap();
+                let more = two.keyed.world.part(1, next..next + 1);
+                for appended in route.append_all(vec![part, more], PATIENCE).await {
+                    appended.unwrap();
+                }
                 assert_eq!(two.ids(&other, 0).await.last(), Some(&next), "what is acked is read everywhere");
                 next += 1;
                 written.fetch_add(1, Ordering::Relaxed);
