@@ -20,6 +20,9 @@ pub(crate) const ROUTE: &str = "/internal/v1/gateway";
 /// Between two questions.
 const PAUSE: Duration = Duration::from_secs(10);
 
+/// The same while it is not reached, so that it is back soon.
+const SOON: Duration = Duration::from_secs(2);
+
 /// How long an answer may take. A gateway that has too much to do is slow, not away.
 const ANSWER: Duration = Duration::from_secs(10);
 
@@ -45,14 +48,14 @@ pub(crate) async fn watch(gateway: Gateway, address: String) {
                 host.set_unreachable(None);
             }
             Err(why) => {
-                failed += 1;
-                tracing::warn!(address, why, "this gateway is not reached at its address (--advertise)");
-                if failed >= FAILURES {
+                failed = FAILURES.min(failed + 1);
+                tracing::debug!(address, why, "this gateway is not reached at its address");
+                if failed == FAILURES {
                     host.set_unreachable(Some(format!("it is not reached at {address}: {why}")));
                 }
             }
         }
-        sleep(PAUSE).await;
+        sleep(if failed < FAILURES { PAUSE } else { SOON }).await;
     }
 }
 

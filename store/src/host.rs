@@ -244,6 +244,13 @@ impl Host {
             // Another reason is none to announce it again.
             let changes = now.is_some() != why.is_some();
             if changes {
+                match &why {
+                    Some(why) => tracing::warn!(
+                        why,
+                        "the shards are given to other gateways, if there are any (--advertise)"
+                    ),
+                    None => tracing::info!("this gateway is reached at its address again"),
+                }
                 *now = why;
             }
             changes
