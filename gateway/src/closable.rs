@@ -35,7 +35,12 @@ impl Listener for Closable {
             tokio::select! {
                 // Who has been let in by the system is served.
                 biased;
-                accepted = Listener::accept(listener) => return accepted,
+                accepted = Listener::accept(listener) => {
+                    // Answers are written in pieces; none is to wait until the one before it is acknowledged. If it cannot
+                    // be set the connection works all the same.
+                    let _ = accepted.0.set_nodelay(true);
+                    return accepted;
+                }
                 _ = self.close.wait_for(|close| *close) => {}
             }
         }
@@ -60,7 +65,8 @@ mod tests {
         let address = closable.local_addr().unwrap();
         let before = TcpStream::connect(address).await.unwrap();
         close.send_replace(true);
-        let (_io, peer) = closable.accept().await;
+        let (io, peer) = closable.accept().await;
+        assert!(io.nodelay().unwrap());
         assert_eq!(peer, before.local_addr().unwrap());
         let none = tokio::time::timeout(std::time::Duration::from_millis(50), closable.accept()).await;
         assert!(none.is_err());
