@@ -11,7 +11,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
 
 use crate::harness::{Server, Setup};
-use crate::load::{Load, Tally, Write, check, check_refusal, create_tables};
+use crate::load::{Load, Write, check, check_refusal, create_tables};
 use crate::peers::{CREDENTIALS, Peer, s3_flags};
 use crate::proxy::Proxy;
 
@@ -41,13 +41,7 @@ async fn survive(s3: &Peer, prefix: &str, flags: &str) {
     let tables = create_tables(&server.api, 2).await;
     let urls = watch::Sender::new(server.api.url.clone());
     let stop = AtomicBool::new(false);
-    let load = Load {
-        urls: urls.subscribe(),
-        stop: &stop,
-        give_up: 0,
-        pause: Duration::from_millis(20),
-        tally: Tally::default(),
-    };
+    let load = Load::stubborn(urls.subscribe(), &stop);
     let producers = ["a", "b", "c", "d"];
     let producers =
         producers.iter().enumerate().map(|(n, name)| load.produce(&tables[n % 2], name, SEED + n as u64));

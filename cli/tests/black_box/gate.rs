@@ -7,8 +7,10 @@ use axum::body::{Body, to_bytes};
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
 use http::request::Parts;
-use http::{HeaderMap, StatusCode, header};
+use http::{StatusCode, header};
 use tokio::net::TcpListener;
+
+use crate::proxy::passed_on;
 
 /// Larger than any body of a test.
 const MAX_BODY: usize = 256 << 20;
@@ -79,12 +81,4 @@ async fn pass(State(inner): State<Arc<Inner>>, request: Request) -> Response {
         }
         Err(error) => (StatusCode::BAD_GATEWAY, error.to_string()).into_response(),
     }
-}
-
-/// The headers without those that concern one connection.
-fn passed_on(mut headers: HeaderMap) -> HeaderMap {
-    for name in [header::CONNECTION, header::TRANSFER_ENCODING] {
-        headers.remove(name);
-    }
-    headers
 }

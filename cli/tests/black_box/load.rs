@@ -179,7 +179,12 @@ pub(crate) struct Load<'a> {
     pub(crate) tally: Tally,
 }
 
-impl Load<'_> {
+impl<'a> Load<'a> {
+    /// Producers that send everything again until it is acked.
+    pub(crate) fn stubborn(urls: watch::Receiver<String>, stop: &'a AtomicBool) -> Load<'a> {
+        Load { urls, stop, give_up: 0, pause: Duration::from_millis(20), tally: Tally::default() }
+    }
+
     /// One producer on one table: one request after the other.
     pub(crate) async fn produce(&self, table: &str, producer: &str, seed: u64) -> Vec<Write> {
         let mut random = StdRng::seed_from_u64(seed);

@@ -109,7 +109,7 @@ async fn pass(State(inner): State<Arc<Inner>>, request: Request) -> Response {
 }
 
 /// The headers without those that concern one connection.
-fn passed_on(mut headers: HeaderMap) -> HeaderMap {
+pub(crate) fn passed_on(mut headers: HeaderMap) -> HeaderMap {
     for name in [header::CONNECTION, header::TRANSFER_ENCODING] {
         headers.remove(name);
     }

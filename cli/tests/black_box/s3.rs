@@ -10,7 +10,7 @@ use tokio::sync::watch;
 use tokio::time::sleep;
 
 use crate::harness::{NDJSON, Setup};
-use crate::load::{Load, Tally, check, create_tables};
+use crate::load::{Load, check, create_tables};
 use crate::peers::{CREDENTIALS, Peer};
 
 fn gateway(flags: &str) -> Setup {
@@ -125,13 +125,7 @@ async fn writes_survive_an_outage_of_the_object_store() {
     let tables = create_tables(&server.api, 2).await;
     let urls = watch::Sender::new(server.api.url.clone());
     let stop = AtomicBool::new(false);
-    let load = Load {
-        urls: urls.subscribe(),
-        stop: &stop,
-        give_up: 0,
-        pause: Duration::from_millis(20),
-        tally: Tally::default(),
-    };
+    let load = Load::stubborn(urls.subscribe(), &stop);
     let producers = ["a", "b", "c", "d"];
     let producers =
         producers.iter().enumerate().map(|(n, name)| load.produce(&tables[n % 2], name, n as u64));

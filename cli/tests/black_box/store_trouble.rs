@@ -18,7 +18,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::gate::{gate, s3_error, serve};
 use crate::harness::{Server, Setup};
-use crate::load::{Load, Tally, Write, check, check_refusal, create_tables};
+use crate::load::{Load, Write, check, check_refusal, create_tables};
 use crate::peers::{CREDENTIALS, Peer, s3_flags};
 
 const SEED: u64 = 403;
@@ -61,13 +61,7 @@ async fn survive(s3: &Peer, prefix: &str, flags: &str) {
     let tables = create_tables(&server.api, 2).await;
     let urls = watch::Sender::new(server.api.url.clone());
     let stop = AtomicBool::new(false);
-    let load = Load {
-        urls: urls.subscribe(),
-        stop: &stop,
-        give_up: 0,
-        pause: Duration::from_millis(20),
-        tally: Tally::default(),
-    };
+    let load = Load::stubborn(urls.subscribe(), &stop);
     let producers = ["a", "b", "c", "d"].into_iter().enumerate();
     let producers = producers.map(|(n, name)| load.produce(&tables[n % 2], name, SEED + n as u64));
     let weather = async {
